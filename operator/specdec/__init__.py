@@ -1,0 +1,1 @@
+"""specdec-operator: the drafter of speculative decoding as a deployable unit."""
