@@ -1,0 +1,310 @@
+"""The agent's API: every message that crosses the network between operator and engine pod.
+
+`GET /status` answers with :class:`Status` (open, read-only, at most 2 KB); `?since=SERIAL&wait=SECONDS`
+answers as soon as the serial differs. `POST /commands` takes one :class:`Command` whose signature is in
+the `Authorization` header (`specdec.engine.signing`) and answers with :class:`Answer` at once: what takes
+longer is seen in the status. `/live` and `/ready` are the kubelet's.
+
+Messages tolerate unknown fields, so that an older half can read a newer one.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+AGENT_PORT = 8701
+"""Port of the agent's API."""
+
+ENGINE_PORT = 30000
+"""Port of SGLang's own (route-restricted) web app: users' traffic and /metrics."""
+
+PLAN_KEY = "plan.json"
+"""Key of the launch plan in the ConfigMap `NAME-engine`, and the file's name below the plan mount."""
+
+
+class Message(BaseModel):
+    """Base of all messages: camelCase on the wire, frozen, tolerant of unknown fields."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        frozen=True,
+        extra="ignore",
+        use_attribute_docstrings=True,
+    )
+
+
+class Phase(StrEnum):
+    """Where the engine of one pod is between its start and its end."""
+
+    STAGING = "Staging"
+    """The drafter is linked into an overlay and hashed."""
+    LOADING_WEIGHTS = "LoadingWeights"
+    """SGLang's process runs and reads weights."""
+    CAPTURING_GRAPHS = "CapturingGraphs"
+    """Weights are in; CUDA graphs are being captured."""
+    WARMING_UP = "WarmingUp"
+    """SGLang answers; the agent sends its own requests until VERIFY was reached."""
+    SERVING = "Serving"
+    """Ready: users' requests are served."""
+    DRAINING = "Draining"
+    """Not ready any more; streams in flight are finished."""
+    FAILED = "Failed"
+    """The last start failed; `reason` and `message` say why; the agent tries again with backoff."""
+
+
+class Drafting(StrEnum):
+    """Whether the engine drafts."""
+
+    ON = "On"
+    OFF = "Off"
+
+
+class Source(StrEnum):
+    """Whose requests a counter counts."""
+
+    TRAFFIC = "traffic"
+    """Users' requests that were admitted while this revision served."""
+    PROBE = "probe"
+    """The agent's own requests."""
+    CARRIED = "carried"
+    """Users' requests admitted under an older revision: their draft KV is not this drafter's own."""
+
+
+class Volume(Message):
+    """A claim that the pod mounts read-only below `/models/CLAIM`."""
+
+    claim: str
+
+
+class DrafterRef(Message):
+    """One drafter version, as the pod sees it."""
+
+    revision: str
+    """Name of the revision that it belongs to."""
+    version: str
+    """The user's name for it, for people."""
+    path: str
+    """Folder below the pod's mounts, for example /models/models/drafters/v1."""
+
+
+class LaunchPlan(Message):
+    """What a pod starts with: the promoted revision, never a candidate (ConfigMap `NAME-engine`)."""
+
+    assignment: int
+    """Rises with every plan and command of this server; the agent obeys the highest that it has seen."""
+    server: str
+    """namespace/name, for logs and messages."""
+    revision: str
+    """The promoted revision."""
+    target_path: str
+    served_name: str
+    drafter: DrafterRef | None = None
+    """None starts the engine without speculative arguments."""
+    num_steps: int = 3
+    drafting: Drafting = Drafting.ON
+    arguments: tuple[str, ...] = ()
+    """Engine arguments rendered from the spec, without those that the agent owns or the image's profile brings."""
+    warmup_seconds: int = 120
+    """Deadline of the whole warm-up."""
+    stall_seconds: int = 1800
+    """A start without progress for this long has failed."""
+    drain_seconds: int = 30
+    public_keys: tuple[str, ...] = ()
+    """Ed25519 public keys, base64 of the raw 32 bytes: the operator's, two while it rotates."""
+
+
+class Swap(Message):
+    """Make a drafter the serving candidate; without a :class:`Confirm` in time the agent swaps back by itself."""
+
+    verb: Literal["Swap"] = "Swap"
+    drafter: DrafterRef
+    confirm_within_seconds: int = Field(ge=1, le=3600)
+
+
+class Confirm(Message):
+    """Extend the dead-man switch of the serving candidate."""
+
+    verb: Literal["Confirm"] = "Confirm"
+    revision: str
+    within_seconds: int = Field(ge=1, le=3600)
+
+
+class Promote(Message):
+    """The serving candidate is the one to start with from now on; ends the dead-man switch."""
+
+    verb: Literal["Promote"] = "Promote"
+    revision: str
+
+
+class Rollback(Message):
+    """Swap back to the promoted drafter now."""
+
+    verb: Literal["Rollback"] = "Rollback"
+    revision: str
+    """The candidate to leave; a no-op if it does not serve."""
+    reason: str
+
+
+class SetDrafting(Message):
+    """Switch drafting on or off in place."""
+
+    verb: Literal["SetDrafting"] = "SetDrafting"
+    drafting: Drafting
+
+
+class Probe(Message):
+    """Send the agent's own requests now; the answer is in `Status.probe` under this id."""
+
+    verb: Literal["Probe"] = "Probe"
+    id: str
+    revision: str
+
+
+class Drain(Message):
+    """Become not ready and finish the streams in flight, before the operator deletes the pod."""
+
+    verb: Literal["Drain"] = "Drain"
+
+
+Command = Annotated[
+    Swap | Confirm | Promote | Rollback | SetDrafting | Probe | Drain, Field(discriminator="verb")
+]
+
+
+class Envelope(Message):
+    """Body of `POST /commands`; the JWT signs its bytes."""
+
+    assignment: int
+    epoch: int
+    """The operator's lease epoch (leaseTransitions); a smaller one than already seen is refused."""
+    command: Command
+
+
+class Answer(Message):
+    """Whether the agent took a command; `reason` is CamelCase, `message` a sentence."""
+
+    accepted: bool
+    reason: str = ""
+    message: str = ""
+
+
+class Counters(Message):
+    """Sums since the engine's process started, for one revision, step count and source.
+
+    The unit of evidence is the request: the three cross sums give the cluster-robust variance of
+    `drafts / calls` (a ratio estimator over requests). Only requests with at least one verify call
+    count; a request that still runs is in `calls` and `correct`, not yet in `requests` and the cross sums.
+    """
+
+    revision: str
+    steps: int
+    source: Source
+    requests: int = 0
+    calls: int = 0
+    """Verify calls: one request in one verify batch with steps >= 1."""
+    correct: tuple[int, ...] = ()
+    """Correct drafts per position; their sum / calls + 1 is the accept length."""
+    tokens: int = 0
+    """Kept tokens of decode, with steps >= 0."""
+    seconds: str = "0"
+    """Sum over decode batches of wall seconds, decimal string."""
+    dd: int = 0
+    """Sum over finished requests of drafts^2."""
+    dc: int = 0
+    """Sum over finished requests of drafts * calls."""
+    cc: int = 0
+    """Sum over finished requests of calls^2."""
+    finished_drafts: int = 0
+    finished_calls: int = 0
+
+
+class CandidateState(StrEnum):
+    """What became of the last candidate."""
+
+    STAGING = "Staging"
+    SWAPPING = "Swapping"
+    PROBING = "Probing"
+    SERVING = "Serving"
+    """Swapped in, probe passed, dead-man switch running."""
+    REFUSED = "Refused"
+    """Never served: `reason` says why (for example TensorsNotConsumed)."""
+    SWAPPED_BACK = "SwappedBack"
+    """Served and left again: failed probe, rollback or dead-man switch."""
+    PROMOTED = "Promoted"
+
+
+class Candidate(Message):
+    """The last drafter that a Swap named."""
+
+    revision: str
+    state: CandidateState
+    reason: str = ""
+    message: str = ""
+    digest: str = ""
+    """sha256 over the drafter's contents (config and tensors), from staging."""
+    swap_seconds: str = ""
+    """Time from the copy's start to the drafter serving, decimal string."""
+    back_seconds: str = ""
+    swapped_at: str = ""
+    """RFC 3339, UTC, with microseconds, like all times here."""
+    back_at: str = ""
+    requests_at_swap: int = 0
+    """User requests in flight when it was swapped in."""
+    confirm_by: str = ""
+
+
+class ProbeResult(Message):
+    """What the agent's own requests showed."""
+
+    id: str = ""
+    revision: str = ""
+    passed: bool = False
+    accept_length: str = ""
+    calls: int = 0
+    seconds: str = ""
+    message: str = ""
+    at: str = ""
+
+
+class Status(Message):
+    """What one pod says of itself; at most 2 KB."""
+
+    serial: int
+    """Changes whenever anything but counters changed."""
+    pod_uid: str
+    boot: str
+    """Changes with every start of the engine's process: counters begin again at 0."""
+    phase: Phase
+    reason: str = ""
+    message: str = ""
+    progress_at: str = ""
+    """When the current phase last made progress."""
+    engine: str = ""
+    """Build: sglang version + platform + plugin version."""
+    assignment: int = 0
+    epoch: int = 0
+    revision: str = ""
+    """The serving revision ("" without a drafter)."""
+    promoted: str = ""
+    """The revision that a start would use."""
+    digest: str = ""
+    """Content digest of the serving drafter."""
+    target_digest: str = ""
+    """Digest of the target's config and tensor headers."""
+    steps: int = 0
+    """Steps in force, read from the worker."""
+    max_steps: int = 0
+    drafting: Drafting = Drafting.OFF
+    rung: str = ""
+    """The start-up ladder's rung that worked ("" = as asked)."""
+    in_flight: int = 0
+    """User requests running or queued now."""
+    candidate: Candidate | None = None
+    probe: ProbeResult | None = None
+    warmup: ProbeResult | None = None
+    counters: tuple[Counters, ...] = ()
