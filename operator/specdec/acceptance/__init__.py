@@ -1,0 +1,1 @@
+"""The judge: counters -> measurement -> evidence -> verdict. Pure."""

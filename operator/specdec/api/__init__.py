@@ -1,0 +1,1 @@
+"""The Kubernetes API: models of `SpecDecodeServer`, its conditions and reasons, and the CRD made of them."""

@@ -1,0 +1,338 @@
+"""`SpecDecodeServer`, version v1alpha1: what a user writes and what the operator answers."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from specdec.api.base import ApiModel, Condition, Decimal, ModelUri, Name, rule, rules
+
+
+class Mode(StrEnum):
+    """Whether verdicts are acted upon."""
+
+    ENFORCE = "Enforce"
+    OBSERVE = "Observe"
+
+
+class DraftingMode(StrEnum):
+    """The user's wish for drafting."""
+
+    AUTO = "Auto"
+    OFF = "Off"
+
+
+class Target(ApiModel):
+    """The large model that is served."""
+
+    model: ModelUri
+    """Folder with the target's config.json and safetensors: pvc://CLAIM/FOLDER."""
+    served_name: (
+        Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")] | None
+    ) = None
+    """Model name in the OpenAI API; the object's name by default."""
+
+
+class Drafter(ApiModel):
+    """The small model that guesses tokens: the part that is rolled out, judged and rolled back."""
+
+    model: ModelUri
+    """Folder with the drafter's config.json and safetensors: pvc://CLAIM/FOLDER; one folder per version."""
+    version: (
+        Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None
+    ) = None
+    """Name of this version for people; the last segment of `model` by default."""
+
+
+class Speculation(ApiModel):
+    """How the drafter is used."""
+
+    num_steps: Annotated[int, Field(ge=1, le=16)] = 3
+    """Tokens drafted before each verify call (SGLang's --speculative-num-steps); a change restarts engines."""
+
+
+class Toleration(ApiModel):
+    """A toleration of GPU nodes' taints, as in a pod."""
+
+    key: Annotated[str, Field(max_length=316)] | None = None
+    """Taint key; empty matches all keys with operator Exists."""
+    operator: Annotated[str, Field(pattern="^(Exists|Equal)$")] = "Equal"
+    """Exists or Equal."""
+    value: Annotated[str, Field(max_length=63)] | None = None
+    """Taint value."""
+    effect: Annotated[str, Field(pattern="^(NoSchedule|PreferNoSchedule|NoExecute)$")] | None = None
+    """Taint effect; all by default."""
+    toleration_seconds: Annotated[int, Field(ge=0, le=86400)] | None = None
+    """How long a NoExecute taint is tolerated."""
+
+
+class Scheduling(ApiModel):
+    """Where engine pods may run."""
+
+    node_selector: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=16)] = {}
+    """Labels that a node must have."""
+    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=16)] = ()
+    """Taints that are tolerated."""
+    spread_over: Annotated[str, Field(max_length=316)] | None = None
+    """Topology key over which replicas are spread, for example kubernetes.io/hostname."""
+    priority_class_name: Name | None = None
+    """PriorityClass of the pods."""
+    runtime_class_name: Name | None = None
+    """RuntimeClass of the pods."""
+
+
+Quantity = Annotated[str, Field(max_length=20, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
+
+
+class Resources(ApiModel):
+    """Compute resources of the engine container."""
+
+    requests: Annotated[dict[str, Quantity], Field(max_length=8)] = {}
+    """What the scheduler reserves."""
+    limits: Annotated[dict[str, Quantity], Field(max_length=8)] = {}
+    """What the container may use; nvidia.com/gpu belongs here."""
+
+
+class Engine(ApiModel):
+    """SGLang and the pod that it runs in."""
+
+    image: (
+        Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[a-z0-9][A-Za-z0-9._:/@-]*$")] | None
+    ) = None
+    """Engine image, from the prefixes that the operator allows; the operator's default if left out."""
+    image_pull_secrets: Annotated[tuple[Name, ...], Field(max_length=8)] = ()
+    """Names of pull secrets in the same namespace."""
+    tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
+    """GPUs that one engine spans (SGLang's --tp)."""
+    context_length: Annotated[int, Field(ge=128, le=4194304)] | None = None
+    """Longest context in tokens; the target's own by default."""
+    max_running_requests: Annotated[int, Field(ge=1, le=4096)] = 48
+    """Requests decoded at once."""
+    max_total_tokens: Annotated[int, Field(ge=256, le=1073741824)] | None = None
+    """Size of the KV cache in tokens; by memory if left out."""
+    mem_fraction_static: Annotated[str, Field(pattern=r"^0\.[0-9]{1,3}$")] | None = None
+    """Share of GPU memory for weights and KV cache, a decimal string below 1."""
+    resources: Resources = Resources()
+    """Compute resources of the engine container."""
+    shared_memory: Quantity = "1Gi"
+    """Size of /dev/shm; it counts as memory."""
+    cache_claim: Name | None = None
+    """Claim for compile caches, which make later starts faster; an emptyDir if left out."""
+    volumes: Annotated[tuple[Name, ...], Field(max_length=8)] = ()
+    """Further claims to mount from the start, so that a drafter from them needs no restart."""
+    scheduling: Scheduling = Scheduling()
+    """Where pods may run."""
+    pod_labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=16)] = {}
+    """Further labels of the pods (keys of specdec.dev and kubernetes.io are the operator's)."""
+    drain_timeout_seconds: Annotated[int, Field(ge=0, le=3600)] = 30
+    """How long a pod that ends may finish its streams."""
+    stall_seconds: Annotated[int, Field(ge=30, le=86400)] = 1800
+    """A start that makes no progress for this long has failed; a slow start that progresses has not."""
+    warmup_seconds: Annotated[int, Field(ge=10, le=3600)] = 300
+    """Deadline of the warm-up before a pod gets traffic."""
+
+
+class Acceptance(ApiModel):
+    """The user's floor: a drafter below it is rolled back."""
+
+    min_accept_length: Decimal | None = None
+    """Lowest accept length (1 = nothing accepted, numSteps + 1 = everything), a decimal string."""
+    min_accept_rate: (
+        Annotated[str, Field(pattern=r"^(0(\.[0-9]{1,4})?|1(\.0{1,4})?)$", max_length=6)] | None
+    ) = None
+    """Lowest accept rate = (accept length - 1) / numSteps, a decimal string from 0 to 1."""
+    min_requests: Annotated[int, Field(ge=1, le=1000)] = 4
+    """Fewest distinct requests before a verdict on the floor."""
+
+
+class RolloutSettings(ApiModel):
+    """How a new drafter becomes the active one."""
+
+    min_soak_seconds: Annotated[int, Field(ge=0, le=86400)] = 30
+    """How long a candidate serves before it may be promoted."""
+    confirm_within_seconds: Annotated[int, Field(ge=5, le=3600)] = 60
+    """Dead-man switch: an engine that hears nothing from the operator for this long swaps a candidate back by itself."""
+    progress_deadline_seconds: Annotated[int, Field(ge=30, le=86400)] = 600
+    """A rollout that makes no progress for this long is stalled."""
+    fallback_restart_seconds: Annotated[int, Field(ge=0, le=604800)] = 3600
+    """With drafting off in place for this long and no drafter promoted, engines restart without speculation; 0 never does."""
+    paused: bool = False
+    """Hold the rollout where it is; a failing candidate is still rolled back."""
+    pinned_revision: Annotated[str, Field(min_length=1, max_length=63)] | None = None
+    """Serve this revision whatever the spec's drafter is."""
+
+
+FLOOR_LENGTH = rule(
+    "!has(self.acceptance) || !has(self.acceptance.minAcceptLength) || double(self.acceptance.minAcceptLength) <="
+    " double(has(self.speculation) && has(self.speculation.numSteps) ? self.speculation.numSteps : 3) + 1.0",
+    "acceptance.minAcceptLength is above speculation.numSteps + 1, the most that a drafter can reach",
+    messageExpression="'acceptance.minAcceptLength is ' + self.acceptance.minAcceptLength + ', but with speculation.numSteps = ' +"
+    " string(has(self.speculation) && has(self.speculation.numSteps) ? self.speculation.numSteps : 3) +"
+    " ' the most that a drafter can reach is ' +"
+    " string((has(self.speculation) && has(self.speculation.numSteps) ? self.speculation.numSteps : 3) + 1) +"
+    " ': lower the floor or raise numSteps'",
+)
+FLOOR_POSSIBLE = rule(
+    "!has(self.acceptance) || !has(self.acceptance.minAcceptLength) || double(self.acceptance.minAcceptLength) >= 1.0",
+    "acceptance.minAcceptLength must be 1 or more: 1 is what a drafter reaches of which nothing is accepted",
+)
+STEPS_NEED_DRAFTER = rule(
+    "!has(self.speculation) || has(self.drafter)",
+    "speculation.numSteps is set but there is no drafter: give drafter.model, or remove speculation",
+)
+FLOOR_NEEDS_DRAFTER = rule(
+    "!has(self.acceptance) || has(self.drafter) || !(has(self.acceptance.minAcceptLength) || has(self.acceptance.minAcceptRate))",
+    "acceptance has a floor but there is no drafter: give drafter.model, or remove acceptance",
+)
+
+
+class SpecDecodeServerSpec(ApiModel):
+    """What should be served."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(STEPS_NEED_DRAFTER, FLOOR_NEEDS_DRAFTER, FLOOR_POSSIBLE, FLOOR_LENGTH)
+    )
+
+    target: Target
+    """The large model that is served."""
+    drafter: Drafter | None = None
+    """The small model that guesses; without it the target is served plainly."""
+    speculation: Speculation | None = None
+    """How the drafter is used."""
+    replicas: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Engine pods; leave it out where an autoscaler sets it through the scale subresource (1 until then)."""
+    mode: Mode = Mode.ENFORCE
+    """Enforce acts on verdicts; Observe only says in events what it would have done."""
+    drafting: DraftingMode = DraftingMode.AUTO
+    """Off serves without drafting until it is set back to Auto."""
+    acceptance: Acceptance = Acceptance()
+    """The user's floor: a drafter below it is rolled back."""
+    rollout: RolloutSettings = RolloutSettings()
+    """How a new drafter becomes the active one."""
+    engine: Engine = Engine()
+    """SGLang and the pod that it runs in."""
+    revision_history_limit: Annotated[int, Field(ge=1, le=50)] = 10
+    """Revisions kept for history and undo."""
+
+    @property
+    def num_steps(self) -> int:
+        """Steps in force (3 where nothing is said)."""
+        return self.speculation.num_steps if self.speculation else 3
+
+
+class RevisionStatus(ApiModel):
+    """A revision as the status shows it."""
+
+    revision: str
+    """Name of the ControllerRevision."""
+    version: str = ""
+    """The user's name of the drafter ("" without one)."""
+    digest: str = ""
+    """Content digest of the drafter."""
+    since: str = ""
+    """When it took this place, RFC 3339."""
+
+
+class AcceptanceStatus(ApiModel):
+    """What live traffic shows of the active drafter."""
+
+    accept_length: str = ""
+    """1 + correct drafts / verify calls, a decimal string."""
+    accept_rate: str = ""
+    """(accept length - 1) / numSteps."""
+    per_position: tuple[str, ...] = ()
+    """Share of verify calls in which the draft at each position was right."""
+    requests: int = 0
+    """Distinct requests seen."""
+    verify_calls: int = 0
+    """Verify calls seen."""
+    verdict: str = ""
+    """Healthy, Unhealthy or Unknown."""
+    message: str = ""
+    """The evidence in a sentence."""
+
+
+class QuarantineEntry(ApiModel):
+    """A drafter that is refused until it, the target or the engine changes, or the user says retry."""
+
+    drafter_digest: str
+    """Content digest of the drafter."""
+    target_digest: str = ""
+    """Digest of the target that it failed with."""
+    engine: str = ""
+    """Engine build that it failed on."""
+    version: str = ""
+    """The user's name for it."""
+    reason: str
+    """Why, CamelCase."""
+    message: str = ""
+    """The evidence in a sentence."""
+    at: str
+    """When, RFC 3339."""
+
+
+class SpecDecodeServerStatus(ApiModel):
+    """What is served, and why."""
+
+    observed_generation: int = 0
+    """The generation that this status was computed for."""
+    phase: str = ""
+    """Derived from the conditions, for people."""
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
+    ] = ()
+    """Ready, DrafterCurrent, Reconciling, Stalled, AcceptanceHealthy."""
+    replicas: int = 0
+    """Engine pods that exist."""
+    ready_replicas: int = 0
+    """Engine pods that serve."""
+    selector: str = ""
+    """Label selector of the pods, for the scale subresource."""
+    active: RevisionStatus | None = None
+    """What serves."""
+    candidate: RevisionStatus | None = None
+    """What is being judged."""
+    last_good: RevisionStatus | None = None
+    """What a rollback returns to."""
+    acceptance: AcceptanceStatus | None = None
+    """What live traffic shows of the active drafter."""
+    rollout: str = ""
+    """The rollout in a word, for the printer column: Idle, Staging, Probing, Judging, RolledBack, Refused, Paused ..."""
+    reason: str = ""
+    """Reason of the most important condition, for the printer column."""
+    engine: str = ""
+    """Engine build."""
+    quarantine: Annotated[tuple[QuarantineEntry, ...], Field(max_length=20)] = ()
+    """Drafters that are refused."""
+    last_handled_request: str = ""
+    """The last value of the annotation specdec.dev/request that was acted upon."""
+    last_evidence: Annotated[str, Field(max_length=1024)] = ""
+    """The last verdict that changed something, in a sentence."""
+
+
+class SpecDecodeServer(ApiModel):
+    """A large model served with speculative decoding, whose drafter is rolled out, judged and rolled back in place."""
+
+    api_version: str = "specdec.dev/v1alpha1"
+    kind: str = "SpecDecodeServer"
+    metadata: dict[str, Any] = {}
+    spec: SpecDecodeServerSpec
+    status: SpecDecodeServerStatus = SpecDecodeServerStatus()
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return str(self.metadata["name"])
+
+    @property
+    def namespace(self) -> str:
+        """The object's namespace."""
+        return str(self.metadata["namespace"])
+
+    @property
+    def generation(self) -> int:
+        """The spec's generation."""
+        return int(self.metadata.get("generation", 0))

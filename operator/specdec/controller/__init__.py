@@ -1,0 +1,1 @@
+"""The operator process: watches, observes, judges, plans, applies."""

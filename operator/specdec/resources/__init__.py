@@ -1,0 +1,1 @@
+"""What a server consists of in the cluster: launch plan, workload, services, policies. Pure."""

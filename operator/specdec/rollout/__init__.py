@@ -1,0 +1,1 @@
+"""Revisions, quarantine and the plan. Pure."""
