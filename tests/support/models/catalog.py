@@ -1,0 +1,35 @@
+"""The named models that tests, demo and benchmarks use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tests.support.models.drafter import DrafterShape, drafter
+from tests.support.models.target import kimi
+
+_SHAPES = {
+    "good": DrafterShape(),
+    "q70": DrafterShape(quality=0.7),
+    "q40": DrafterShape(quality=0.4),
+    # Loads whole and is never right.
+    "dead": DrafterShape(quality=0.0),
+    # SGLang drops these names without a word.
+    "renamed": DrafterShape(prefix="model.decoder.0"),
+    # Captures the embedding's output, as speculators' ids may ask for.
+    "embedding": DrafterShape(layers=(-1, 2, 5), depths=(0, 2, 5)),
+}
+
+_BUILDERS: dict[str, Callable[[Path], Path]] = {
+    "kimi": kimi,
+    **{name: lambda folder, shape=shape: drafter(folder, shape) for name, shape in _SHAPES.items()},
+}
+
+NAMES = tuple(_BUILDERS)
+"""kimi is the target, the others are its drafters."""
+
+
+def make(root: Path, names: Iterable[str] = NAMES) -> dict[str, Path]:
+    """Write the named models below a folder; returns where each lies."""
+    root.mkdir(parents=True, exist_ok=True)
+    return {name: _BUILDERS[name](root / name) for name in names}

@@ -1,0 +1,113 @@
+"""Drafters: LlamaForCausalLMEagle3 checkpoints of a chosen quality, and ways to make them wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tests.support.models.codes import (
+    BF16,
+    COMMON,
+    DEFAULT_CAPTURE,
+    FIRST_TEXT,
+    HEADS,
+    SIGMA,
+    TAU,
+    WIDTH,
+    Array,
+    matrix,
+    mlp,
+    ones,
+    power,
+    zeros,
+)
+from tests.support.models.folder import write
+
+DRAFT_IDS = np.arange(FIRST_TEXT, WIDTH)
+"""The draft vocabulary: all text tokens."""
+HEAD_SIZE = WIDTH // HEADS
+
+
+@dataclass(frozen=True)
+class DrafterShape:
+    """How a drafter is built; the defaults are a good one."""
+
+    quality: float = 1.0
+    """Share of tokens that it foretells."""
+    prefix: str = "midlayer"
+    """Name of its one layer in the checkpoint; SGLang knows `midlayer` and `layers.0`."""
+    layers: tuple[int, ...] | None = None
+    """Capture layers that its config names; None leaves the key out."""
+    depths: tuple[int, ...] = DEFAULT_CAPTURE
+    """How many target layers ran before each code that `fc` was computed for."""
+    absolute_token_map: bool = False
+    """Write d2t as target ids instead of offsets."""
+
+
+def drafter(folder: Path, shape: DrafterShape | None = None, **config: Any) -> Path:
+    """Write a drafter's folder; further keys go into its config.json."""
+    shape = shape or DrafterShape()
+    return write(folder, _config(shape) | config, weights(shape))
+
+
+def wrong_ids(quality: float) -> NDArray[np.int64]:
+    """Text tokens that a drafter of this quality never foretells."""
+    order = np.random.default_rng(1).permutation(len(DRAFT_IDS))
+    return DRAFT_IDS[order[: round((1 - quality) * len(DRAFT_IDS))]]
+
+
+def weights(shape: DrafterShape) -> dict[str, Array]:
+    """Tensors of a drafter, under their checkpoint names."""
+    inner = shape.prefix
+    attention = {f"{inner}.self_attn.{n}_proj.weight": zeros(WIDTH, 2 * WIDTH) for n in "qkv"}
+    norms = ("input_layernorm", "hidden_norm", "post_attention_layernorm")
+    back = [matrix(power(TAU, depth)).T / len(shape.depths) for depth in shape.depths]
+    return (
+        attention
+        | {f"{inner}.self_attn.o_proj.weight": zeros(WIDTH, WIDTH)}
+        | {f"{inner}.{name}.weight": ones(WIDTH) for name in norms}
+        | mlp(f"{inner}.mlp", matrix(SIGMA))
+        | {"fc.weight": np.concatenate(back, axis=1).astype(BF16), "norm.weight": ones(WIDTH)}
+        | {"lm_head.weight": _head(shape.quality)}
+        | _token_map(absolute=shape.absolute_token_map)
+    )
+
+
+def _head(quality: float) -> Array:
+    """After the MLP the state is the newest known token t: row SIGMA[t] must win, or, if wrong, another."""
+    before = np.zeros(WIDTH, np.int64)
+    before[SIGMA[FIRST_TEXT:]] = DRAFT_IDS
+    looked_at = before[DRAFT_IDS]
+    wrong = wrong_ids(quality) - FIRST_TEXT
+    looked_at[wrong] = looked_at[np.roll(wrong, 1)]
+    head = np.zeros((len(DRAFT_IDS), WIDTH), np.float32)
+    head[np.arange(len(DRAFT_IDS)), looked_at] = 1
+    return head.astype(BF16)
+
+
+def _token_map(*, absolute: bool) -> dict[str, Array]:
+    known = np.zeros(WIDTH, bool)
+    known[DRAFT_IDS] = True
+    offsets = DRAFT_IDS if absolute else DRAFT_IDS - np.arange(len(DRAFT_IDS))
+    return {"d2t": offsets, "t2d": known}
+
+
+def _config(shape: DrafterShape) -> dict[str, Any]:
+    config = {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "num_hidden_layers": 1,
+        "head_dim": HEAD_SIZE,
+        "mlp_bias": False,
+        "draft_vocab_size": len(DRAFT_IDS),
+        **COMMON,
+    }
+    if shape.layers is not None:
+        config["eagle_config"] = {
+            "eagle_aux_hidden_state_layer_ids": list(shape.layers),
+            "use_aux_hidden_state": True,
+        }
+    return config

@@ -1,0 +1,151 @@
+"""The target: a KimiK25ForConditionalGeneration with MLA and MoE layers that speaks SIGMA's cycle."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.support.models.codes import (
+    BF16,
+    COMMON,
+    HEADS,
+    LAYERS,
+    SIGMA,
+    TAU,
+    WIDTH,
+    Array,
+    identity,
+    matrix,
+    mlp,
+    ones,
+    power,
+    zeros,
+)
+from tests.support.models.folder import write
+
+EXPERTS = 4
+PROCESSOR = Path(__file__).with_name("processing_tiny_kimi.py")
+
+TEXT_CONFIG: dict[str, Any] = {
+    "model_type": "kimi_k2",
+    "architectures": ["DeepseekV3ForCausalLM"],
+    "num_hidden_layers": LAYERS,
+    "moe_intermediate_size": WIDTH,
+    "n_shared_experts": 1,
+    "n_routed_experts": EXPERTS,
+    "num_experts_per_tok": 2,
+    "routed_scaling_factor": 1.0,
+    "first_k_dense_replace": 1,
+    "moe_layer_freq": 1,
+    "n_group": 1,
+    "topk_group": 1,
+    "topk_method": "noaux_tc",
+    "scoring_func": "sigmoid",
+    "norm_topk_prob": True,
+    "num_nextn_predict_layers": 0,
+    "kv_lora_rank": 32,
+    "q_lora_rank": 32,
+    "qk_rope_head_dim": 16,
+    "qk_nope_head_dim": 16,
+    "v_head_dim": 16,
+    "rope_scaling": {
+        "type": "yarn",
+        "factor": 4.0,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "mscale": 1.0,
+        "mscale_all_dim": 1.0,
+        "original_max_position_embeddings": 512,
+    },
+    **COMMON,
+}
+
+VISION_CONFIG = {
+    "patch_size": 14,
+    "init_pos_emb_height": 4,
+    "init_pos_emb_width": 4,
+    "init_pos_emb_time": 2,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 1,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "mm_hidden_size": 32,
+    "text_hidden_size": WIDTH,
+    "vt_hidden_size": 32,
+    "vt_intermediate_size": 64,
+    "vt_num_attention_heads": 2,
+    "vt_num_hidden_layers": 1,
+    "projector_ln_eps": 1e-5,
+}
+
+
+def kimi(folder: Path) -> Path:
+    """Write the target's folder."""
+    processor = {"AutoProcessor": f"{PROCESSOR.stem}.TinyKimiProcessor"}
+    config = {
+        "architectures": ["KimiK25ForConditionalGeneration"],
+        "model_type": "kimi_k25",
+        "text_config": TEXT_CONFIG,
+        "vision_config": VISION_CONFIG,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "media_placeholder_token_id": WIDTH - 1,
+        "torch_dtype": "bfloat16",
+        "tie_word_embeddings": False,
+        "auto_map": processor,
+    }
+    write(folder, config, _weights())
+    shutil.copyfile(PROCESSOR, folder / PROCESSOR.name)
+    text = '{"processor_class": "TinyKimiProcessor", "auto_map": {"AutoProcessor": "%s"}}'
+    (folder / "processor_config.json").write_text(text % processor["AutoProcessor"])
+    return folder
+
+
+def _head() -> Array:
+    """Row SIGMA[t] looks at the code that the last layer leaves of t."""
+    head = np.zeros((WIDTH, WIDTH), np.float32)
+    head[SIGMA, power(TAU, LAYERS)] = 1
+    return head.astype(BF16)
+
+
+def _weights() -> dict[str, Array]:
+    weights = {
+        "language_model.model.embed_tokens.weight": identity(),
+        "language_model.model.norm.weight": ones(WIDTH),
+        "language_model.lm_head.weight": _head(),
+    }
+    for layer in range(LAYERS):
+        prefix = f"language_model.model.layers.{layer}"
+        weights |= _attention(prefix)
+        weights |= mlp(f"{prefix}.mlp", matrix(TAU)) if layer == 0 else _experts(f"{prefix}.mlp")
+    return weights
+
+
+def _attention(prefix: str) -> dict[str, Array]:
+    """Latent attention that adds nothing."""
+    return {
+        f"{prefix}.self_attn.q_a_proj.weight": zeros(32, WIDTH),
+        f"{prefix}.self_attn.q_a_layernorm.weight": ones(32),
+        f"{prefix}.self_attn.q_b_proj.weight": zeros(HEADS * 32, 32),
+        f"{prefix}.self_attn.kv_a_proj_with_mqa.weight": zeros(48, WIDTH),
+        f"{prefix}.self_attn.kv_a_layernorm.weight": ones(32),
+        f"{prefix}.self_attn.kv_b_proj.weight": zeros(HEADS * 32, 32),
+        f"{prefix}.self_attn.o_proj.weight": zeros(WIDTH, HEADS * 16),
+        f"{prefix}.input_layernorm.weight": ones(WIDTH),
+        f"{prefix}.post_attention_layernorm.weight": ones(WIDTH),
+    }
+
+
+def _experts(prefix: str) -> dict[str, Array]:
+    """Routed experts that add nothing; the shared expert does the layer's work."""
+    weights: dict[str, Array] = {
+        f"{prefix}.gate.weight": zeros(EXPERTS, WIDTH),
+        f"{prefix}.gate.e_score_correction_bias": np.zeros(EXPERTS, np.float32),
+    }
+    for expert in range(EXPERTS):
+        for name in ("gate", "up", "down"):
+            weights[f"{prefix}.experts.{expert}.{name}_proj.weight"] = zeros(WIDTH, WIDTH)
+    return weights | mlp(f"{prefix}.shared_experts", matrix(TAU))
