@@ -201,7 +201,11 @@ class SpecDecodeServerSpec(ApiModel):
     """The small model that guesses; without it the target is served plainly."""
     speculation: Speculation | None = None
     """How the drafter is used."""
-    replicas: Annotated[int, Field(ge=0, le=1000)] | None = None
+    replicas: Annotated[int, Field(ge=0, le=1000)] | None = Field(
+        default=None,
+        # Without a stored value the API server refuses to read the scale subresource, which an autoscaler needs.
+        json_schema_extra={"default": 1},
+    )
     """Engine pods; leave it out where an autoscaler sets it through the scale subresource (1 until then)."""
     mode: Mode = Mode.ENFORCE
     """Enforce acts on verdicts; Observe only says in events what it would have done."""
@@ -313,8 +317,17 @@ class SpecDecodeServerStatus(ApiModel):
     """The last verdict that changed something, in a sentence."""
 
 
+NAME_FITS = rule(
+    "self.metadata.name.matches('^[a-z]([-a-z0-9]{0,46}[a-z0-9])?$')",
+    "metadata.name must be 1 to 48 lower-case letters, digits and '-', beginning with a letter and ending with a letter"
+    " or digit: services and pods are named after it",
+)
+
+
 class SpecDecodeServer(ApiModel):
     """A large model served with speculative decoding, whose drafter is rolled out, judged and rolled back in place."""
+
+    model_config = ConfigDict(json_schema_extra=rules(NAME_FITS))
 
     api_version: str = "specdec.dev/v1alpha1"
     kind: str = "SpecDecodeServer"
