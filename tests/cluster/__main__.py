@@ -1,0 +1,112 @@
+"""The cluster and the images that tests run on: `python -m tests.cluster up`."""
+
+import argparse
+import fcntl
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .tooling import cluster, daemon, enginevenv, gotools, images, loading
+from .tooling.places import BIN, CACHE, KUBECONFIG, use_cache
+from .tooling.steps import StepFailedError, step
+
+
+def main() -> int:
+    """Run one command; a failed step is one sentence on standard error."""
+    arguments = _parser().parse_args()
+    use_cache()
+    try:
+        with _alone():
+            arguments.command(arguments)
+    except StepFailedError as failure:
+        print(f"tests.cluster: {failure}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _up(arguments: argparse.Namespace) -> None:
+    with step("cluster up, in all"):
+        cluster.up()
+        gotools.build(*arguments.with_tools)
+
+
+def _down(arguments: argparse.Namespace) -> None:
+    if daemon.has_data():
+        daemon.start()
+        cluster.delete()
+        daemon.stop()
+    elif shutil.which("docker"):
+        cluster.delete()
+    if arguments.purge:
+        with step(f"remove {CACHE}"):
+            shutil.rmtree(CACHE)
+
+
+def _images(arguments: argparse.Namespace) -> None:
+    stock = daemon.choose()
+    for name in arguments.names or images.BUILT_HERE:
+        images.build(name, stock=stock)
+
+
+def _load(arguments: argparse.Namespace) -> None:
+    daemon.choose()
+    for image in arguments.images:
+        loading.load(image)
+
+
+def _engine(arguments: argparse.Namespace) -> None:  # noqa: ARG001 (every command gets the arguments)
+    enginevenv.install()
+
+
+def _status(arguments: argparse.Namespace) -> None:  # noqa: ARG001
+    if daemon.is_running():
+        daemon.use_own()
+    for name, value in cluster.describe().items():
+        print(f"{name:12} {value}")
+
+
+def _env(arguments: argparse.Namespace) -> None:  # noqa: ARG001
+    """Print what a shell needs to reach the same daemon and cluster."""
+    print(f'export PATH="{BIN}:$PATH" KUBECONFIG="{KUBECONFIG}"')
+    if daemon.is_running():
+        print(f'export DOCKER_HOST="{daemon.SOCKET}"')
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+
+    up = commands.add_parser("up", help="make the cluster, or bring it back; safe to repeat")
+    up.add_argument("--with", dest="with_tools", action="append", default=[], choices=["helm"], help="build it too")
+    up.set_defaults(command=_up)
+
+    down = commands.add_parser("down", help="delete the cluster and stop the daemon started here")
+    down.add_argument("--purge", action="store_true", help="remove the cache too")
+    down.set_defaults(command=_down)
+
+    build = commands.add_parser("images", help="build the images whose inputs changed")
+    build.add_argument("names", nargs="*", choices=[[], *images.BUILT_HERE])
+    build.set_defaults(command=_images)
+
+    load = commands.add_parser("load", help="put images onto the node, unless they are there")
+    load.add_argument("images", nargs="+", metavar="IMAGE")
+    load.set_defaults(command=_load)
+
+    commands.add_parser("engine", help="install the CPU engine on this machine").set_defaults(command=_engine)
+    commands.add_parser("status", help="say how daemon and cluster are").set_defaults(command=_status)
+    commands.add_parser("env", help="print settings for a shell: eval $(... env)").set_defaults(command=_env)
+    return parser
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Wait for another run of this command: two at a time would build and create the same things."""
+    lock = CACHE.with_name(f"{CACHE.name}.lock")
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())
