@@ -1,0 +1,66 @@
+"""What the demo says while it runs: its own sentences, and kubectl's rows and events as they come."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from tests.support.kubectl import command
+
+BEGIN = time.monotonic()
+
+
+def say(sentence: str) -> None:
+    """Print one sentence with the time since the start."""
+    print(f"[{time.monotonic() - BEGIN:6.1f} s] {sentence}", flush=True)
+
+
+class Follow:
+    """Prints what a watching kubectl prints, each line behind a mark, until the block ends."""
+
+    def __init__(self, mark: str, *args: str) -> None:
+        self.mark = mark
+        self.args = args
+
+    def __enter__(self) -> Self:
+        """Start kubectl."""
+        self.process = subprocess.Popen(
+            command(*self.args), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self.thread = threading.Thread(target=self._print, daemon=True)
+        self.thread.start()
+        return self
+
+    def _print(self) -> None:
+        for line in self.process.stdout or ():
+            print(f"{'':10} {self.mark} {line.rstrip()}", flush=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End kubectl."""
+        self.process.terminate()
+        self.process.wait(timeout=10)
+        self.thread.join(timeout=5)
+
+
+def rows(namespace: str, server: str) -> Follow:
+    """Follow `kubectl get sds -w`."""
+    return Follow("sds  |", "get", "sds", server, "-n", namespace, "-w")
+
+
+def events(namespace: str) -> Follow:
+    """Follow the server's events."""
+    return Follow(
+        "event|",
+        "get",
+        "events",
+        "-n",
+        namespace,
+        "-w",
+        "--field-selector=involvedObject.kind=SpecDecodeServer",
+        "-o=custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message",
+    )

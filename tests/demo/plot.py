@@ -1,0 +1,66 @@
+"""The picture of the demo: accept length and speed over time, with the marks of each rollout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+from tests.demo.figures import Chapter, Record, Result
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+BUCKET = 4.0
+"""Seconds per point."""
+COLOURS = {"Promoted": "tab:green", "Rejected": "tab:red"}
+
+
+def buckets(requests: list[Record], begin: float) -> tuple[list[float], list[float], list[float]]:
+    """Group requests by their end: times, accept lengths, tokens per second of a stream."""
+    groups: dict[int, list[Record]] = {}
+    for request in requests:
+        if not request["error"] and request["calls"]:
+            groups.setdefault(int((request["end"] - begin) / BUCKET), []).append(request)
+    times, lengths, speeds = [], [], []
+    for number, group in sorted(groups.items()):
+        times.append((number + 0.5) * BUCKET)
+        lengths.append(1 + sum(r["drafts"] for r in group) / sum(r["calls"] for r in group))
+        speeds.append(sum((r["tokens"] - 1) / max(r["end"] - r["first"], 1e-3) for r in group) / len(group))
+    return times, lengths, speeds
+
+
+def mark(axes: list[plt.Axes], chapter: Chapter, begin: float) -> None:
+    """Shade the time from the apply to the end of a rollout, and the time in which the candidate served."""
+    colour = COLOURS.get(chapter.outcome, "tab:grey")
+    served_until = chapter.back or chapter.done
+    for axis in axes:
+        axis.axvline(chapter.applied - begin, color="grey", linewidth=0.8, linestyle=":")
+        if chapter.swapped:
+            axis.axvspan(chapter.swapped - begin, served_until - begin, color=colour, alpha=0.15, linewidth=0)
+    text = f"{chapter.version} ({chapter.drafter})\n{chapter.outcome}"
+    if chapter.reason:
+        text += f"\n{chapter.reason}"
+    axes[0].text(chapter.applied - begin + 0.5, 4.15, text, fontsize=7.5, va="bottom", color=colour)
+
+
+def draw(result: Result, requests: list[Record], path: Path) -> None:
+    """Write the picture."""
+    begin = min(r["start"] for r in requests)
+    times, lengths, speeds = buckets(requests, begin)
+    figure, (upper, lower) = plt.subplots(2, 1, sharex=True, figsize=(11, 5.6), height_ratios=[3, 2])
+    upper.plot(times, lengths, marker=".", color="tab:blue")
+    upper.axhline(2.2, color="tab:red", linewidth=1, linestyle="--")
+    upper.text(times[0], 2.22, "the user's floor (2.2)", fontsize=7.5, color="tab:red", va="bottom")
+    upper.set(ylabel="accept length", ylim=(0.9, 4.1))
+    lower.plot(times, speeds, marker=".", color="tab:purple")
+    lower.set(ylabel="tok/s of a stream", xlabel="seconds", ylim=(0, None))
+    for chapter in result.chapters:
+        mark([upper, lower], chapter, begin)
+    figure.suptitle("Drafters rolled onto one running engine, judged, and taken back", y=0.995, fontsize=11)
+    for axis in (upper, lower):
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout(rect=(0, 0, 1, 0.98))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)

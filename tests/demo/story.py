@@ -1,0 +1,156 @@
+"""The demo's story: five drafters rolled onto one running engine under a steady load."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.demo.figures import (
+    Chapter,
+    Record,
+    Result,
+    from_candidate,
+    judge,
+    spec_writers,
+    touched,
+    unix,
+    window,
+)
+from tests.demo.narrate import events, rows, say
+from tests.demo.traffic import Traffic
+from tests.support import install
+from tests.support.kubectl import (
+    condition,
+    delete_namespace,
+    get,
+    items,
+    kubectl,
+    wait_condition,
+    wait_for,
+)
+
+NAMESPACE = "specdec-demo"
+SERVER = "kimi"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "demo"
+CYCLE = 24
+"""Requests per window: whole rounds of the client's 12 prompts, so that windows compare like with like."""
+
+
+def engine_pods() -> list[dict[str, Any]]:
+    """Fetch the engine's pods."""
+    return items("pods", NAMESPACE, f"specdec.dev/server={SERVER}")
+
+
+def pod_uids() -> dict[str, str]:
+    """Name and UID of every engine pod."""
+    return {p["metadata"]["name"]: p["metadata"]["uid"] for p in engine_pods()}
+
+
+class Story:
+    """The running demo: one server, one client, chapters as they happen."""
+
+    def __init__(self) -> None:
+        self.result = Result()
+        self.traffic: Traffic | None = None
+
+    def run(self) -> tuple[Result, list[Record]]:
+        """Tell the whole story; the result says which promises were kept."""
+        install.namespace(NAMESPACE)
+        kubectl("apply", "-f", str(EXAMPLES / "models.yaml"))
+        with rows(NAMESPACE, SERVER), events(NAMESPACE):
+            self.first()
+            self.traffic = Traffic(NAMESPACE, SERVER)
+            try:
+                self.chapters()
+            finally:
+                end = self.traffic.stop()
+        result = self.result
+        result.requests, result.failed_requests = end["requests"], end["failed"]
+        result.promises = judge(result)
+        return result, self.traffic.requests()
+
+    def first(self) -> None:
+        """Chapter 1: the first drafter, from nothing to Ready."""
+        say("v1, a good drafter (every guess is right): kubectl apply -f examples/demo/v1.yaml")
+        kubectl("apply", "-f", str(EXAMPLES / "v1.yaml"))
+        wait_condition(SERVER, NAMESPACE, "Ready", "True", 300)
+        self.result.pods_first = pod_uids()
+        say("v1 is Ready. A client now asks 1.5 questions per second through the Service, to the end.")
+
+    def chapters(self) -> None:
+        """Chapters 2 to 6, under load."""
+        assert self.traffic
+        first = Chapter("v1", "good", "serves", applied=time.time(), outcome="Promoted")
+        wait_condition(SERVER, NAMESPACE, "DrafterCurrent", "True", 120)
+        first.done = time.time()
+        first.after = window(self.traffic.wait_requests(CYCLE, first.done))
+        self.result.chapters.append(first)
+        self.roll("v2", "q70", "promoted in place: right in 7 of 10 guesses, above the floor")
+        self.roll("v3", "renamed", "refused while loading: SGLang would drop its tensors without a word")
+        self.roll("v4", "dead", "caught by the agent's own probe: loads whole, never right")
+        self.roll("v5", "q40", "passes the probe, then caught on live traffic: below the user's floor")
+        self.roll("v4 again", "dead", "refused at once: it is in quarantine")
+        self.result.pods_last = pod_uids()
+        self.result.restarts = sum(
+            s["restartCount"] for p in engine_pods() for s in p["status"].get("containerStatuses", [])
+        )
+        managed = kubectl("get", "sds", SERVER, "-n", NAMESPACE, "-o", "json", "--show-managed-fields")
+        self.result.spec_writers = spec_writers(json.loads(managed)["metadata"]["managedFields"])
+
+    def roll(self, version: str, drafter: str, promise: str) -> None:
+        """Apply one version, wait until the operator has decided, and note what it took."""
+        assert self.traffic
+        say(
+            f"{version} ({drafter}), expected to be {promise}: kubectl apply -f examples/demo/{version[:2]}.yaml"
+        )
+        chapter = Chapter(version, drafter, promise, applied=time.time())
+        chapter.before = self.result.chapters[-1].after
+        kubectl("apply", "-f", str(EXAMPLES / f"{version[:2]}.yaml"))
+        server = wait_for(f"the operator's decision on {version}", 240, self.decided)
+        chapter.done = time.time()
+        current = condition(server, "DrafterCurrent")
+        chapter.outcome = "Promoted" if current["status"] == "True" else "Rejected"
+        self.note_candidate(chapter)
+        self.note_verdict(chapter)
+        chapter.after = window(self.traffic.wait_requests(CYCLE, chapter.done))
+        if chapter.swapped:
+            hit = touched(self.traffic.requests(), chapter.swapped, chapter.back or chapter.done)
+            chapter.touched, chapter.during = len(hit), window(hit)
+        self.result.chapters.append(chapter)
+        say(f"{version}: {chapter.outcome}. {current['message']}")
+
+    def decided(self) -> dict[str, Any] | None:
+        """Return the server once the newest generation is either promoted or rejected."""
+        server = get("sds", SERVER, NAMESPACE)
+        current = condition(server, "DrafterCurrent").get("status") == "True"
+        rejected = condition(server, "Stalled").get("status") == "True"
+        settled = condition(server, "Reconciling").get("status") == "False"
+        return server if settled and (current or rejected) else None
+
+    def note_candidate(self, chapter: Chapter) -> None:
+        """Take over what the agent says of its last candidate, if that is this chapter's."""
+        assert self.traffic
+        time.sleep(1.0)  # two more looks of the client at the agent, so that the record is whole
+        candidates = [r["status"].get("candidate") for r in self.traffic.statuses()]
+        mine = [c for c in candidates if c and latest(c) > chapter.applied]
+        if mine:
+            from_candidate(chapter, mine[-1])
+
+    def note_verdict(self, chapter: Chapter) -> None:
+        """Take over the operator's verdict from the revision's record."""
+        verdict = install.verdict(NAMESPACE, SERVER, chapter.version[:2])
+        chapter.reason, chapter.verdict = verdict.reason, verdict.at
+        chapter.verify_calls = verdict.calls
+
+
+def latest(candidate: Record) -> float:
+    """Time of the newest thing that happened to a candidate."""
+    return max(unix(candidate.get(key, "")) or 0.0 for key in ("swappedAt", "backAt"))
+
+
+def clean_up() -> None:
+    """Remove what the demo made in the cluster."""
+    delete_namespace(NAMESPACE)
+    kubectl("delete", "pv", "specdec-demo-models", "--ignore-not-found")
