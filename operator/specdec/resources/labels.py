@@ -1,0 +1,79 @@
+"""Names, labels and owners: how the parts of one server find each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specdec.api.base import API_VERSION, GROUP, KIND
+from specdec.api.v1alpha1 import SpecDecodeServer
+
+OPERATOR = "specdec-operator"
+"""Field manager of every write, and `app.kubernetes.io/managed-by`."""
+
+SERVER = f"{GROUP}/server"
+"""Label of every child: the server's name. The operator's watches select on its presence."""
+
+RESTART_HASH = f"{GROUP}/restart-hash"
+"""Label of the pods: the hash of the user's inputs that a pod was made from."""
+
+REVISION_OF = f"{GROUP}/revision-of"
+"""Label of our ControllerRevisions. The StatefulSet adopts revisions that its selector fits, so theirs differ."""
+
+RESERVED = (f"{GROUP}/", "kubernetes.io/", ".kubernetes.io/", "k8s.io/", ".k8s.io/")
+"""Label domains that users can't set on pods."""
+
+
+def config_map_name(name: str) -> str:
+    """Name of the launch plan's ConfigMap."""
+    return f"{name}-engine"
+
+
+def headless_name(name: str) -> str:
+    """Name of the Service that gives pods their DNS names."""
+    return f"{name}-engines"
+
+
+def selector(server: SpecDecodeServer) -> dict[str, str]:
+    """Labels that select the server's pods; a StatefulSet's selector never changes."""
+    return {"app.kubernetes.io/name": "specdec-engine", "app.kubernetes.io/instance": server.name}
+
+
+def labels(server: SpecDecodeServer) -> dict[str, str]:
+    """Labels of everything that belongs to a server."""
+    return {
+        **selector(server),
+        "app.kubernetes.io/component": "engine",
+        "app.kubernetes.io/part-of": "specdec",
+        "app.kubernetes.io/managed-by": OPERATOR,
+        SERVER: server.name,
+    }
+
+
+def user_labels(server: SpecDecodeServer) -> dict[str, str]:
+    """Pod labels of the user, without those of reserved domains."""
+    return {
+        key: value
+        for key, value in server.spec.engine.pod_labels.items()
+        if not any(key.startswith(domain) or domain in key for domain in RESERVED)
+    }
+
+
+def owner(server: SpecDecodeServer) -> dict[str, Any]:
+    """Owner reference: whatever is deleted with the server needs no operator for it."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": server.name,
+        "uid": str(server.metadata["uid"]),
+        "controller": True,
+    }
+
+
+def metadata(server: SpecDecodeServer, name: str) -> dict[str, Any]:
+    """Metadata of a child."""
+    return {
+        "name": name,
+        "namespace": server.namespace,
+        "labels": labels(server),
+        "ownerReferences": [owner(server)],
+    }

@@ -1,0 +1,48 @@
+"""Revisions as ControllerRevisions: what was to be served, and in one annotation what became of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from specdec.api.base import GROUP
+from specdec.api.v1alpha1 import SpecDecodeServer
+from specdec.resources.labels import OPERATOR, REVISION_OF, owner
+from specdec.rollout.world import RevisionRecord
+
+VERDICT = f"{GROUP}/verdict"
+"""Annotation with everything of a record that may change: a ControllerRevision's data may not."""
+
+_FIXED = ("name", "number", "data")
+_VERDICT_FIELDS = frozenset(RevisionRecord.__dataclass_fields__) - set(_FIXED)
+
+
+def controller_revision(server: SpecDecodeServer, record: RevisionRecord) -> dict[str, Any]:
+    """Manifest of one revision."""
+    verdict = {key: value for key, value in asdict(record).items() if key in _VERDICT_FIELDS and value}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": record.name,
+            "namespace": server.namespace,
+            "labels": {REVISION_OF: server.name, "app.kubernetes.io/managed-by": OPERATOR},
+            "annotations": {VERDICT: json.dumps(verdict, sort_keys=True)},
+            "ownerReferences": [owner(server)],
+        },
+        "revision": record.number,
+        "data": record.data,
+    }
+
+
+def revision_record(manifest: dict[str, Any]) -> RevisionRecord:
+    """Read a record back from its ControllerRevision."""
+    verdict = json.loads(manifest["metadata"].get("annotations", {}).get(VERDICT, "{}"))
+    known = {key: str(value) for key, value in verdict.items() if key in _VERDICT_FIELDS}
+    return RevisionRecord(
+        name=manifest["metadata"]["name"],
+        number=int(manifest["revision"]),
+        data=dict(manifest["data"]),
+        **known,
+    )

@@ -1,0 +1,63 @@
+"""What an engine pod mounts: the plan, the models (read-only), and the few places where it may write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specdec.api.v1alpha1 import Engine
+from specdec.engine.protocol import LaunchPlan
+from specdec.rollout.revisions import MODELS
+from specdec.rollout.world import RevisionRecord
+
+PLAN = "/etc/specdec"
+STATE = "/var/lib/specdec"
+RUN = "/run/specdec"
+CACHE = "/cache"
+"""HOME and compile caches: a claim or an emptyDir."""
+
+
+def mounted_claims(revision: RevisionRecord, plan: LaunchPlan) -> tuple[str, ...]:
+    """Claims that the pod mounts: the revision's, and those that the launch plan starts from."""
+    paths = [plan.target_path, *([plan.drafter.path] if plan.drafter else [])]
+    started = {path.removeprefix(f"{MODELS}/").partition("/")[0] for path in paths}
+    return tuple(sorted(started | set(revision.data.get("claims", ()))))
+
+
+def volumes(engine: Engine, config_map: str, claims: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Volumes of the pod."""
+    cache: dict[str, Any] = (
+        {"persistentVolumeClaim": {"claimName": engine.cache_claim}}
+        if engine.cache_claim
+        else {"emptyDir": {}}
+    )
+    # readOnly in the volume, not only in the mount: the kubelet then changes no owner below it.
+    models = [
+        {
+            "name": f"model-{number}",
+            "persistentVolumeClaim": {"claimName": claim, "readOnly": True},
+        }
+        for number, claim in enumerate(claims)
+    ]
+    return [
+        {"name": "plan", "configMap": {"name": config_map, "defaultMode": 0o444}},
+        *models,
+        {"name": "state", "emptyDir": {}},
+        {"name": "run", "emptyDir": {}},
+        {"name": "cache", **cache},
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": engine.shared_memory}},
+    ]
+
+
+def mounts(claims: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Mounts of the engine container."""
+    models = [
+        {"name": f"model-{number}", "mountPath": f"{MODELS}/{claim}", "readOnly": True}
+        for number, claim in enumerate(claims)
+    ]
+    writable = {"state": STATE, "run": RUN, "cache": CACHE, "tmp": "/tmp", "shm": "/dev/shm"}  # noqa: S108 - the container's own
+    return [
+        {"name": "plan", "mountPath": PLAN, "readOnly": True},
+        *models,
+        *({"name": name, "mountPath": path} for name, path in writable.items()),
+    ]

@@ -1,0 +1,182 @@
+"""Manifests: golden files, restricted pod security, and what must never change by our hand alone."""
+
+import copy
+from typing import Any
+
+import pytest
+from tests.support import golden as files
+from tests.support.golden import Compare, golden
+
+from specdec.api.v1alpha1 import SpecDecodeServer
+from specdec.engine.protocol import AGENT_PORT, ENGINE_PORT, LaunchPlan
+from specdec.resources import controller_revision, launch_plan_of, manifests, revision_record
+from specdec.resources.labels import REVISION_OF, selector
+from specdec.rollout import revisions
+from specdec.rollout.world import RevisionRecord, Settings, World
+
+__all__ = ["golden"]
+CASES = files.cases("resources")
+SETTINGS = Settings(
+    default_image="registry.example/specdec-engine:default", image_prefixes=("registry.example/",)
+)
+
+
+def server(case: str, **spec: Any) -> SpecDecodeServer:
+    raw = files.read("resources", case)
+    raw["spec"] |= spec
+    return SpecDecodeServer.model_validate(raw)
+
+
+def record(of: SpecDecodeServer) -> RevisionRecord:
+    data = revisions.content(of, SETTINGS)
+    return RevisionRecord(name=revisions.name(of, data), number=1, data=data)
+
+
+def launch_plan(of: SpecDecodeServer, revision: RevisionRecord) -> LaunchPlan:
+    return LaunchPlan(
+        assignment=1,
+        server=f"{of.namespace}/{of.name}",
+        revision=revision.name,
+        target_path=revisions.model_path(of.spec.target.model),
+        served_name=of.spec.target.served_name or of.name,
+        drafter=revisions.drafter_ref(revision),
+        num_steps=of.spec.num_steps,
+    )
+
+
+def made(of: SpecDecodeServer, **world: Any) -> list[dict[str, Any]]:
+    revision = record(of)
+    return list(manifests(World(of, SETTINGS, **world), launch_plan(of, revision), revision, now=0.0))
+
+
+def one(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    (found,) = [item for item in objects if item["kind"] == kind]
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_manifests_are_as_in_the_golden_file(case: str, golden: Compare):
+    golden("resources", case, made(server(case)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pods_meet_the_restricted_pod_security_standard(case: str):
+    pod = one(made(server(case)), "StatefulSet")["spec"]["template"]["spec"]
+    assert violations(pod) == []
+
+
+def violations(pod: dict[str, Any]) -> list[str]:
+    """Rules of the restricted standard that a pod breaks."""
+    allowed = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret", "downwardAPI"}
+    context = pod.get("securityContext", {})
+    broken = [
+        f"volume {volume['name']}" for volume in pod["volumes"] if not (set(volume) - {"name"}) <= allowed
+    ]
+    broken += [key for key in ("hostNetwork", "hostPID", "hostIPC", "hostUsers") if pod.get(key)]
+    broken += [] if context.get("runAsNonRoot") is True and context.get("runAsUser") else ["runAsNonRoot"]
+    broken += [] if context.get("seccompProfile") == {"type": "RuntimeDefault"} else ["seccompProfile"]
+    for container in pod["containers"] + pod.get("initContainers", []):
+        own = container["securityContext"]
+        broken += [] if own["allowPrivilegeEscalation"] is False else ["allowPrivilegeEscalation"]
+        broken += [] if own["capabilities"] == {"drop": ["ALL"]} else ["capabilities"]
+        broken += ["hostPort"] if any("hostPort" in port for port in container["ports"]) else []
+    return broken
+
+
+def test_the_checker_of_pod_security_sees_what_is_wrong():
+    pod = copy.deepcopy(one(made(server("minimal")), "StatefulSet")["spec"]["template"]["spec"])
+    pod["hostNetwork"] = True
+    pod["volumes"].append({"name": "host", "hostPath": {"path": "/"}})
+    pod["containers"][0]["securityContext"]["capabilities"]["add"] = ["SYS_ADMIN"]
+    assert violations(pod) == ["volume host", "hostNetwork", "capabilities"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_object_belongs_to_its_server(case: str):
+    of = server(case)
+    for manifest in [*made(of), controller_revision(of, record(of))]:
+        (owner,) = manifest["metadata"]["ownerReferences"]
+        assert (owner["uid"], owner["controller"]) == (of.metadata["uid"], True)
+        assert manifest["metadata"]["namespace"] == of.namespace
+        # blockOwnerDeletion would need rights on the owner's finalizers, and hold its deletion up.
+        assert "blockOwnerDeletion" not in owner
+
+
+def test_the_pod_writes_nowhere_but_into_its_volumes():
+    container = one(made(server("full")), "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    assert writable == {"/var/lib/specdec", "/run/specdec", "/cache", "/tmp", "/dev/shm"}
+
+
+def test_claims_are_mounted_read_only_under_their_names():
+    pod = one(made(server("full")), "StatefulSet")["spec"]["template"]["spec"]
+    mounts = pod["containers"][0]["volumeMounts"]
+    models = {mount["mountPath"]: mount for mount in mounts if mount["mountPath"].startswith("/models/")}
+    assert set(models) == {"/models/kimi", "/models/drafters", "/models/more-drafters"}
+    assert all(mount["readOnly"] for mount in models.values())
+
+
+def test_operator_labels_win_over_the_users():
+    template = one(made(server("full")), "StatefulSet")["spec"]["template"]
+    assert template["metadata"]["labels"]["team"] == "inference"
+    assert template["metadata"]["labels"]["specdec.dev/server"] == "kimi"
+    assert selector(server("full")).items() <= template["metadata"]["labels"].items()
+
+
+def test_the_partition_holds_every_pod_at_rest():
+    spec = one(made(server("full")), "StatefulSet")["spec"]
+    assert spec["updateStrategy"]["rollingUpdate"]["partition"] == spec["replicas"] == 3
+
+
+def test_a_template_that_only_our_builder_changed_stays_as_it_stands():
+    standing = copy.deepcopy(one(made(server("minimal")), "StatefulSet"))
+    standing["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "OLD", "value": "1"}]
+    again = one(made(server("minimal"), workload=standing), "StatefulSet")
+    assert again["spec"]["template"] == standing["spec"]["template"]
+
+
+def test_a_template_of_other_inputs_is_made_anew():
+    standing = one(made(server("minimal")), "StatefulSet")
+    changed = one(made(server("minimal", speculation={"numSteps": 5}), workload=standing), "StatefulSet")
+    assert changed["spec"]["template"] != standing["spec"]["template"]
+
+
+def test_a_new_drafter_version_of_the_same_claim_leaves_the_template_alone():
+    before = one(made(server("minimal")), "StatefulSet")
+    after = one(made(server("minimal", drafter={"model": "pvc://models/drafters/v2"})), "StatefulSet")
+    assert after["spec"]["template"] == before["spec"]["template"]
+
+
+def test_a_pod_may_end_after_its_drain():
+    pod = one(made(server("full")), "StatefulSet")["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == 5 + 120 + 20
+
+
+def test_agents_are_found_before_they_are_ready_and_users_only_after():
+    named = {item["metadata"]["name"]: item for item in made(server("minimal")) if item["kind"] == "Service"}
+    assert named["demo-engines"]["spec"]["publishNotReadyAddresses"] is True
+    assert "publishNotReadyAddresses" not in named["demo"]["spec"]
+    assert [port["port"] for port in named["demo"]["spec"]["ports"]] == [ENGINE_PORT]
+    assert [port["port"] for port in named["demo-engines"]["spec"]["ports"]] == [ENGINE_PORT, AGENT_PORT]
+
+
+def test_the_launch_plan_survives_its_config_map():
+    of = server("full")
+    plan = launch_plan(of, record(of))
+    assert launch_plan_of(one(made(of), "ConfigMap")) == plan
+
+
+def test_a_revision_survives_its_controller_revision():
+    of = server("minimal")
+    written = RevisionRecord(
+        **{**record(of).__dict__, "outcome": "Rejected", "reason": "DeadDrafter", "digest": "sha256:1"}
+    )
+    assert revision_record(controller_revision(of, written)) == written
+
+
+def test_the_stateful_set_does_not_adopt_our_revisions():
+    of = server("minimal")
+    labels = controller_revision(of, record(of))["metadata"]["labels"]
+    assert not selector(of).items() <= labels.items()
+    assert labels[REVISION_OF] == "demo"
