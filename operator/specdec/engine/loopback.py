@@ -30,6 +30,9 @@ PROBE_PREFIX = "SPECDEC_PROBE_PREFIX"
 DRAFTING = "SPECDEC_DRAFTING"
 """Environment variable: `On` or `Off`, the mode before the first batch."""
 
+START_REPORT = "load-report.json"
+"""Name of the :class:`StartReport` below the run folder."""
+
 
 class Stage(Message):
     """Read a drafter into a CPU shadow in a thread and check it whole."""
@@ -80,6 +83,15 @@ class LoadReport(Message):
     not_fed: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     """Names that may be missing or unused, each with its reason (`name: reason`)."""
+
+
+class StartReport(Message):
+    """`RUN_DIR/load-report.json`: how the drafter loaded, and why the plugin refuses to start, if it does."""
+
+    reason: str = ""
+    """CamelCase; "" if nothing stands in the way."""
+    message: str = ""
+    load: LoadReport | None = None
 
 
 class Report(Message):

@@ -55,3 +55,13 @@ PATCHES = ("control", "counters", "report", "routes")
 
 DRAFTER_PATCHES = ("strict_load", "embedding_capture", "swap", "drafting")
 """Patches that an engine with a drafter has in force as well."""
+
+
+def register() -> None:
+    """Register this process's patches; called by SGLang in every process that it starts."""
+    from specdec.engine.plugin import registration, settings
+
+    found = settings.read()
+    # Without an agent SGLang is left as it is: someone runs the image by hand.
+    if found is not None:
+        registration.register(found)

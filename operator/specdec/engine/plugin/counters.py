@@ -1,0 +1,110 @@
+"""Exact counters per revision, step count and source: sums only, no SGLang in here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from specdec.engine.protocol import Counters, Source
+
+
+class Key(NamedTuple):
+    """What a counter counts apart."""
+
+    revision: str
+    steps: int
+    source: Source
+
+
+@dataclass(slots=True)
+class Drafted:
+    """One request's verify calls under one key, until it finishes."""
+
+    calls: int = 0
+    drafts: int = 0
+
+
+@dataclass(slots=True)
+class _Sums:
+    calls: int = 0
+    correct: list[int] = field(default_factory=list)
+    tokens: int = 0
+    seconds: float = 0.0
+    requests: int = 0
+    dd: int = 0
+    dc: int = 0
+    cc: int = 0
+    finished_drafts: int = 0
+    finished_calls: int = 0
+
+
+class Table:
+    """All counters of one process. One thread adds, others take snapshots."""
+
+    def __init__(self) -> None:
+        self._sums: dict[Key, _Sums] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        """Hold the table for one batch: a snapshot sees it before or after, never between."""
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def add_row(self, key: Key, correct: int, tokens: int) -> None:
+        """One request in one decode batch: `correct` of `key.steps` drafts were right."""
+        sums = self._of(key)
+        sums.tokens += tokens
+        if key.steps == 0:
+            return
+        sums.calls += 1
+        for position in range(min(correct, key.steps)):
+            sums.correct[position] += 1
+
+    def add_seconds(self, key: Key, seconds: float) -> None:
+        """Share of a decode batch's wall time."""
+        self._of(key).seconds += seconds
+
+    def add_finished(self, drafted: Mapping[Key, Drafted]) -> None:
+        """One request has finished: book its totals under every key that it ran under."""
+        for key, own in drafted.items():
+            if own.calls == 0:
+                continue
+            sums = self._of(key)
+            sums.requests += 1
+            sums.dd += own.drafts * own.drafts
+            sums.dc += own.drafts * own.calls
+            sums.cc += own.calls * own.calls
+            sums.finished_drafts += own.drafts
+            sums.finished_calls += own.calls
+
+    def snapshot(self) -> tuple[Counters, ...]:
+        """All counters now."""
+        with self._lock:
+            return tuple(
+                Counters(
+                    revision=key.revision,
+                    steps=key.steps,
+                    source=key.source,
+                    requests=sums.requests,
+                    calls=sums.calls,
+                    correct=tuple(sums.correct),
+                    tokens=sums.tokens,
+                    seconds=f"{sums.seconds:.6f}",
+                    dd=sums.dd,
+                    dc=sums.dc,
+                    cc=sums.cc,
+                    finished_drafts=sums.finished_drafts,
+                    finished_calls=sums.finished_calls,
+                )
+                for key, sums in self._sums.items()
+            )
+
+    def _of(self, key: Key) -> _Sums:
+        sums = self._sums.get(key)
+        if sums is None:
+            sums = self._sums[key] = _Sums(correct=[0] * key.steps)
+        return sums

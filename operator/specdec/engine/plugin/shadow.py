@@ -1,0 +1,78 @@
+"""A second set of the draft model's parameters in host memory, filled by the model's own `load_weights`.
+
+The shadow is a view of the serving model: a shallow copy whose `named_parameters` yields clones with the same
+weight loaders. So names are mapped, shards cut and layers fused by the very code that loaded the serving
+drafter, while nothing that serves is touched. That is sound for models whose `load_weights` reaches tensors
+through `named_parameters` alone and keeps nothing else than `hot_token_id`: the classes in :data:`AUDITED`.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from specdec.engine.plugin.refusal import RefusedError
+
+AUDITED = {
+    "LlamaForCausalLMEagle3": "load_weights writes through named_parameters and sets hot_token_id (0.5.12 to 0.5.23)",
+}
+"""Draft model classes that can be swapped in place, and what was read. Not Eagle3DeepseekV2ForCausalLM: it
+makes w_kc and w_vc anew at every load, while captured graphs keep the old addresses."""
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """The view to load into, and the clones behind it."""
+
+    view: Any
+    clones: dict[str, Any]
+    shared: frozenset[str]
+    """Parameters whose storage belongs to the target: their clones take a tensor and hold nothing."""
+
+
+def make(model: Any, target_pointers: frozenset[int], *, pinned: bool) -> Shadow:
+    """Clone the parameters of a draft model.
+
+    Raises
+    ------
+    RefusedError
+        The model can't be swapped in place.
+    """
+    kind = type(model).__name__
+    if kind not in AUDITED:
+        raise RefusedError("NotSwappable", f"{kind} can't be swapped in place, only {', '.join(AUDITED)}")
+    if getattr(model, "quant_config", None) is not None:
+        raise RefusedError("NotSwappable", "a quantised drafter can't be swapped in place")
+    own = dict(model.named_parameters())
+    shared = frozenset(name for name, tensor in own.items() if tensor.data_ptr() in target_pointers)
+    clones = {
+        name: _clone(name, tensor, hollow=name in shared, pinned=pinned) for name, tensor in own.items()
+    }
+    return Shadow(_view(model, clones), clones, shared)
+
+
+def _clone(name: str, parameter: Any, *, hollow: bool, pinned: bool) -> Any:
+    import torch
+
+    if type(parameter) is not torch.nn.Parameter or not parameter.dtype.is_floating_point:
+        raise RefusedError(
+            "NotSwappable", f"parameter {name} is a {type(parameter).__name__} of {parameter.dtype}"
+        )
+    if hollow:
+        data = torch.empty(parameter.shape, dtype=parameter.dtype, device="meta")
+    else:
+        # NaN stays where nothing is written, so "all finite" also means "written whole".
+        data = torch.full(parameter.shape, float("nan"), dtype=parameter.dtype, pin_memory=pinned)
+    clone = torch.nn.Parameter(data, requires_grad=False)
+    clone.__dict__.update(parameter.__dict__)
+    return clone
+
+
+def _view(model: Any, clones: dict[str, Any]) -> Any:
+    view = copy.copy(model)
+    for store in ("_parameters", "_buffers", "_modules"):
+        view.__dict__[store] = dict(view.__dict__[store])
+    view.__dict__["named_parameters"] = lambda *_args, **_kwargs: iter(clones.items())
+    view.__dict__["hot_token_id"] = None
+    return view

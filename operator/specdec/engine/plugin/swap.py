@@ -1,0 +1,145 @@
+"""Patch `swap`: copy a staged drafter into the serving one, between two batches, on all ranks or on none.
+
+Symptom: SGLang's own disk update touches the target, reads its bad checkpoint again to "roll back", kills the
+engine on a wrong shape, keeps old weights for unknown names, and leaves draft KV of the old drafter behind.
+Upstream: WeightUpdater.update_weights_from_disk, 0.5.17 to 0.5.23 (never used here).
+In force: a commit's outcome is `done` with its pause, and `Report.revision` is the new one.
+
+Sound because: everything was checked in a shadow before; storage is copied into storage, so addresses that
+captured graphs hold stay valid; a parameter that the target owns is never written; the cache key changes with
+every commit (`admission`), so no request reads draft KV that another drafter wrote.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from pathlib import Path
+
+from specdec.engine.loopback import Commit, Outcome, Stage
+from specdec.engine.plugin import admission
+from specdec.engine.plugin.hooks import Patch
+from specdec.engine.plugin.load import in_flight
+from specdec.engine.plugin.refusal import RefusedError
+from specdec.engine.plugin.serving import Serving, take
+from specdec.engine.plugin.staging import Staged, stage
+from specdec.engine.plugin.state import Engine
+
+KEPT = 2
+"""Staged drafters kept in host memory: the candidate and the one to go back to."""
+
+UNSUPPORTED = (
+    ("enable_hierarchical_cache", "the hierarchical cache keeps draft KV that no key of ours reaches"),
+    ("enable_lora", "LoRA adapters"),
+    ("enable_dp_attention", "attention data parallelism"),
+    ("weight_cache_mode", "a weight cache"),
+)
+"""Server arguments under which no swap was tried; each with its name for people."""
+
+
+class Stages:
+    """Staged drafters by the number of their order."""
+
+    def __init__(self) -> None:
+        self._staged: OrderedDict[int, Staged] = OrderedDict()
+        self._lock = threading.Lock()
+        self._serving: Serving | None = None
+
+    def start(self, state: Engine) -> None:
+        """Look at the serving drafter once, when the scheduler is up."""
+        if state.drafts:
+            self._serving = take(state.scheduler)
+
+    def begin(self, state: Engine, number: int, order: Stage) -> None:
+        """Stage in a thread; the outcome tells when it is done."""
+        state.note(Outcome(number=number, state="working"))
+        threading.Thread(
+            target=self._stage, args=(state, number, order), name=f"specdec-stage-{number}", daemon=True
+        ).start()
+
+    def find(self, number: int) -> Staged | None:
+        """Return what an order staged, if it still is."""
+        with self._lock:
+            return self._staged.get(number)
+
+    def commit(self, state: Engine, order: Commit) -> Outcome:
+        """Copy; called by the scheduler's thread between two batches, after all ranks voted for it."""
+        staged, serving = self.find(order.stage), self._of(state)
+        if staged is None:
+            raise RefusedError("NotStaged", f"order {order.stage} has staged no drafter")
+        began = time.perf_counter()
+        serving.check_pointers()
+        flying = in_flight(state)
+        _copy(serving, staged)
+        state.revision = staged.revision
+        state.generation += 1
+        state.load = staged.load
+        admission.restamp_waiting(state)
+        serving.check_pointers()
+        pause = time.perf_counter() - began
+        return Outcome(number=0, state="done", seconds=f"{pause:.6f}", in_flight=flying)
+
+    def _of(self, state: Engine) -> Serving:
+        if self._serving is None:
+            raise RefusedError("NoDrafter", f"revision {state.revision!r} was started without a drafter")
+        return self._serving
+
+    def _stage(self, state: Engine, number: int, order: Stage) -> None:
+        began = time.perf_counter()
+        try:
+            _check_supported(state)
+            staged = stage(self._of(state), Path(order.overlay), order.revision)
+        except RefusedError as error:
+            state.note(Outcome(number=number, state="refused", reason=error.reason, message=error.message))
+            return
+        except Exception as error:  # noqa: BLE001 - a thread's exception would leave the order "working" for ever
+            state.note(Outcome(number=number, state="refused", reason="InternalError", message=repr(error)))
+            return
+        with self._lock:
+            self._staged[number] = staged
+            while len(self._staged) > KEPT:
+                self._staged.popitem(last=False)
+        took = time.perf_counter() - began
+        state.note(Outcome(number=number, state="done", seconds=f"{took:.6f}"))
+
+
+def _check_supported(state: Engine) -> None:
+    server_args = state.scheduler.server_args
+    for argument, what in UNSUPPORTED:
+        if getattr(server_args, argument, None) not in {None, False, "off"}:
+            raise RefusedError(
+                "NotSwappable", f"no swap in place with {what} (--{argument.replace('_', '-')})"
+            )
+    if getattr(server_args, "disaggregation_mode", "null") not in {"null", None}:
+        raise RefusedError("NotSwappable", "no swap in place with disaggregated prefill and decode")
+
+
+def _copy(serving: Serving, staged: Staged) -> None:
+    """Overwrite the serving drafter's storage. Shapes and types were compared when it was staged."""
+    import torch
+
+    _synchronize(serving)
+    own = dict(serving.model.named_parameters())
+    with torch.no_grad():
+        for name, tensor in staged.weights.items():
+            parameter = own[name]
+            # The shadow left out what the target owns; should it ever be wrong, the target must not pay.
+            if parameter.data_ptr() in serving.target_pointers:
+                continue
+            parameter.data.copy_(tensor, non_blocking=True)
+        for token_map in (serving.token_map, serving.model.hot_token_id):
+            if token_map is not None:
+                token_map.copy_(staged.token_map)
+    _synchronize(serving)
+
+
+def _synchronize(serving: Serving) -> None:
+    """With overlap scheduling a batch may still read the old weights on another stream."""
+    import torch
+
+    if serving.pinned:
+        torch.cuda.synchronize()
+
+
+PATCH = Patch("swap", (admission.HOOK,))
