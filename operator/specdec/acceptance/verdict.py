@@ -17,13 +17,43 @@ class Judgement(StrEnum):
     """Too little evidence, or evidence that can't be trusted; `reason` says which."""
 
 
+class Layer(StrEnum):
+    """Reasons of Healthy and Unhealthy: which layer of the judge spoke."""
+
+    DEAD_DRAFTER = "DeadDrafter"
+    """No draft is accepted: a probe failed, or live traffic shows an accept length of 1."""
+    BELOW_FLOOR = "BelowFloor"
+    """The accept length is below the user's floor."""
+    ABOVE_FLOOR = "AboveFloor"
+    """Enough requests, and the accept length is at or above the floor."""
+    ALIVE = "Alive"
+    """Enough requests, drafts are accepted, and the user set no floor."""
+
+
+class Doubt(StrEnum):
+    """Reasons of Unknown: why nothing can be said."""
+
+    NO_TRAFFIC = "NoTraffic"
+    """No user's request was finished with this drafter."""
+    INSUFFICIENT_DATA = "InsufficientData"
+    """Fewer distinct requests than acceptance.minRequests."""
+    NEAR_FLOOR = "NearFloor"
+    """The accept length is below the floor, but chance can explain it."""
+    ENGINES_SILENT = "EnginesSilent"
+    """No agent answers."""
+    COUNTERS_IMPOSSIBLE = "CountersImpossible"
+    """An engine reports sums that contradict each other."""
+    PROBE_CONTRADICTS = "ProbeContradictsTraffic"
+    """Live traffic looks bad, but the agent's own requests are accepted well: the traffic is odd, not the drafter."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """A judgement with its evidence."""
 
     judgement: Judgement
     reason: str
-    """CamelCase: the layer (DeadDrafter, BelowFloor) or the state (InsufficientData, EnginesSilent ...)."""
+    """CamelCase: the layer (DeadDrafter, BelowFloor) or the doubt (InsufficientData, EnginesSilent ...)."""
     message: str
     """One sentence with value, relation, limit and window."""
     accept_length: float | None = None
@@ -32,3 +62,5 @@ class Verdict:
     per_position: tuple[float, ...] = ()
     needs_probe: bool = False
     """Live traffic looks bad; a probe must confirm it before anything moves."""
+    probe_id: str = ""
+    """Id of the probe that would confirm it."""

@@ -1,0 +1,208 @@
+"""Verdict on one drafter from one measurement and its probes.
+
+The error budget of a rollout is one number, ALPHA = 1e-3: the chance that a drafter at its floor is taken
+away, however long and however often it is looked at. It is spent on two independent looks. Live traffic
+raises a suspicion (`Levels.suspicion`, at any time); a probe must then agree (`Levels.probe`). A probe that
+is merely below the floor agrees only once live traffic alone is beyond doubt (`Levels.alone`). A probe at or
+above the floor keeps the drafter, whatever the traffic: else one tenant with random text forces a rollback.
+
+Healthy means: enough distinct requests, no suspicion, and an accept length at or above the floor. How long
+that must hold before a promotion is the planner's `minSoakSeconds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from specdec.acceptance.measure import Measurement, PodState
+from specdec.acceptance.sequential import below, probe_doubt
+from specdec.acceptance.verdict import Doubt, Judgement, Layer, Verdict
+from specdec.api.v1alpha1 import Acceptance
+from specdec.engine.protocol import ProbeResult
+
+DEAD_LENGTH = 1.1
+"""Below this accept length a drafter is dead: no published one breaks even under 1.12."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """How much doubt each look may leave; their sum is the budget."""
+
+    suspicion: float
+    """Live traffic, before a probe is asked for."""
+    probe: float
+    """The probe, given a suspicion."""
+    alone: float
+    """Live traffic, where the probe only leans the same way."""
+
+    @property
+    def alpha(self) -> float:
+        """Chance that a drafter at its floor is taken away."""
+        return self.suspicion * self.probe + self.alone
+
+
+ROLLOUT = Levels(suspicion=0.1, probe=0.009, alone=1e-4)
+"""A candidate: alpha = 1e-3 for the whole rollout."""
+
+STEADY = Levels(suspicion=1e-4, probe=0.009, alone=1e-7)
+"""The active drafter: alpha = 1e-6 for each window, since windows go on for ever."""
+
+ALPHA = ROLLOUT.alpha
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What the user asks of a drafter."""
+
+    length: float | None = None
+    """Lowest accept length."""
+    min_requests: int = 4
+
+    @classmethod
+    def of(cls, acceptance: Acceptance, steps: int) -> Floor:
+        """Read the spec; of a length and a rate the stricter counts."""
+        wanted = [float(acceptance.min_accept_length)] if acceptance.min_accept_length else []
+        if acceptance.min_accept_rate:
+            wanted.append(1 + float(acceptance.min_accept_rate) * steps)
+        return cls(max(wanted, default=None), acceptance.min_requests)
+
+    def impossible(self, steps: int) -> str:
+        """Say why no drafter can reach the floor; "" if one can."""
+        if self.length is None or self.length <= steps + 1:
+            return ""
+        return (
+            f"the floor on the accept length is {self.length:.2f}, but with numSteps = {steps} the most that"
+            f" a drafter can reach is {steps + 1}: lower the floor or raise numSteps"
+        )
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything that one verdict weighs."""
+
+    seen: Measurement
+    floor: Floor
+    probes: Sequence[ProbeResult] = ()
+    """The agents' last probes of this drafter."""
+    levels: Levels = ROLLOUT
+    probe_id: str = ""
+    """Id of the probe that would confirm a suspicion now."""
+
+
+def verdict(case: Case) -> Verdict:
+    """Judge one drafter; layers in order, fastest first."""
+    return (
+        _probe_failed(case)
+        or _untrusted(case.seen)
+        or _suspected(case, DEAD_LENGTH, Layer.DEAD_DRAFTER)
+        or _suspected(case, case.floor.length, Layer.BELOW_FLOOR)
+        or _too_little(case.seen, case.floor)
+        or _doubtful(case.seen, case.floor)
+        or _healthy(case.seen, case.floor)
+    )
+
+
+def _probe_failed(case: Case) -> Verdict | None:
+    """Find the agent's own requests barely accepted: that is not the traffic's fault."""
+    failed = next((probe for probe in case.probes if not probe.passed and probe.calls), None)
+    if failed is None:
+        return None
+    message = f"the probe failed: accept length {failed.accept_length} over {failed.calls} verify calls"
+    return _say(case.seen, Judgement.UNHEALTHY, Layer.DEAD_DRAFTER, message)
+
+
+def _untrusted(seen: Measurement) -> Verdict | None:
+    """Hold where no engine can be believed."""
+    if seen.all_pods(PodState.SILENT):
+        return _say(
+            seen, Judgement.UNKNOWN, Doubt.ENGINES_SILENT, "no engine's agent answers: nothing is decided"
+        )
+    if seen.all_pods(PodState.IMPOSSIBLE):
+        return _say(
+            seen, Judgement.UNKNOWN, Doubt.COUNTERS_IMPOSSIBLE, f"{seen.lie}: these counters count nothing"
+        )
+    return None
+
+
+def _suspected(case: Case, limit: float | None, layer: Layer) -> Verdict | None:
+    """Find live traffic below a limit, and weigh it against the probe that was asked for."""
+    seen, levels = case.seen, case.levels
+    if limit is None or seen.tally.requests < case.floor.min_requests:
+        return None
+    if not below(seen.tally, limit, seen.steps, levels.suspicion):
+        return None
+    compared = f"{_length(seen)} < {limit:.2f} {_window(seen)}"
+    suspicion = replace(
+        _say(seen, Judgement.UNHEALTHY, layer, compared), needs_probe=True, probe_id=case.probe_id
+    )
+    asked = [probe for probe in case.probes if case.probe_id and probe.id == case.probe_id and probe.calls]
+    if not asked:
+        return suspicion
+    length, calls = _pooled(asked)
+    if length >= limit:
+        message = (
+            f"{compared}, but the probe's was {length:.2f} over {calls} verify calls: the drafter is kept"
+        )
+        return _say(seen, Judgement.UNKNOWN, Doubt.PROBE_CONTRADICTS, message)
+    agreed = probe_doubt(length, calls, limit, seen.steps) <= levels.probe
+    if agreed or below(seen.tally, limit, seen.steps, levels.alone):
+        return _say(seen, Judgement.UNHEALTHY, layer, compared)
+    return suspicion
+
+
+def _too_little(seen: Measurement, floor: Floor) -> Verdict | None:
+    """Say nothing on few requests."""
+    requests = seen.tally.requests
+    if requests >= floor.min_requests:
+        return None
+    if not requests:
+        message = "no user's request was finished with this drafter yet"
+        return _say(seen, Judgement.UNKNOWN, Doubt.NO_TRAFFIC, message)
+    message = f"{requests} of the {floor.min_requests} distinct requests that a verdict needs"
+    return _say(seen, Judgement.UNKNOWN, Doubt.INSUFFICIENT_DATA, message)
+
+
+def _doubtful(seen: Measurement, floor: Floor) -> Verdict | None:
+    """Hold back a good word while an engine lies or the floor is not reached."""
+    if PodState.IMPOSSIBLE in seen.pods.values():
+        return _say(
+            seen, Judgement.UNKNOWN, Doubt.COUNTERS_IMPOSSIBLE, f"{seen.lie}: its counters count nothing"
+        )
+    length = seen.tally.accept_length
+    if floor.length is not None and length is not None and length < floor.length:
+        message = f"{_length(seen)} < {floor.length:.2f} {_window(seen)}, which chance can explain"
+        return _say(seen, Judgement.UNKNOWN, Doubt.NEAR_FLOOR, message)
+    return None
+
+
+def _healthy(seen: Measurement, floor: Floor) -> Verdict:
+    if floor.length is None:
+        return _say(seen, Judgement.HEALTHY, Layer.ALIVE, f"{_length(seen)} {_window(seen)}")
+    message = f"{_length(seen)} >= {floor.length:.2f} {_window(seen)}"
+    return _say(seen, Judgement.HEALTHY, Layer.ABOVE_FLOOR, message)
+
+
+def _pooled(probes: Sequence[ProbeResult]) -> tuple[float, int]:
+    calls = sum(probe.calls for probe in probes)
+    return sum(float(probe.accept_length or "1") * probe.calls for probe in probes) / calls, calls
+
+
+def _length(seen: Measurement) -> str:
+    return f"accept length {seen.tally.accept_length or 1:.2f}"
+
+
+def _window(seen: Measurement) -> str:
+    return f"over {seen.tally.requests} requests ({seen.tally.finished_calls} verify calls)"
+
+
+def _say(seen: Measurement, judgement: Judgement, reason: Layer | Doubt, message: str) -> Verdict:
+    return Verdict(
+        judgement,
+        reason.value,
+        message,
+        accept_length=seen.tally.accept_length,
+        requests=seen.tally.requests,
+        calls=seen.tally.finished_calls,
+        per_position=seen.tally.per_position,
+    )
