@@ -1,0 +1,115 @@
+"""The status as it stands, shared between the supervising loop and the API's own thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from specdec.engine.agent.times import now_text
+from specdec.engine.protocol import Drafting, Phase, Source, Status
+
+if TYPE_CHECKING:
+    from specdec.engine.loopback import Report
+    from specdec.engine.protocol import Counters
+
+STATUS_BYTES = 2048
+SILENT = frozenset({"progress_at", "in_flight", "counters"})
+"""Fields that change all the time: they don't change the serial."""
+MESSAGE_CHARACTERS = 240
+
+
+class Board:
+    """Holds the status; every change gets a new serial and wakes who waits for one."""
+
+    def __init__(self, pod_uid: str) -> None:
+        self._lock = threading.Lock()
+        # Begins with the time, so that a serial of an earlier life is never met again.
+        serial = int(time.time() * 1000)
+        self._status = Status(
+            serial=serial, pod_uid=pod_uid, boot="", phase=Phase.STAGING, progress_at=now_text()
+        )
+        self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+
+    @property
+    def status(self) -> Status:
+        """The status now, without what only the plugin knows."""
+        with self._lock:
+            return self._status
+
+    def change(self, **fields: Any) -> None:
+        """Set fields; nothing happens if all of them are as they were."""
+        if isinstance(fields.get("message"), str):
+            fields["message"] = fields["message"][:MESSAGE_CHARACTERS]
+        with self._lock:
+            changed = {name for name, value in fields.items() if getattr(self._status, name) != value}
+            if not changed:
+                return
+            loud = bool(changed - SILENT)
+            self._status = self._status.model_copy(
+                update={**fields, "serial": self._status.serial + (1 if loud else 0)}
+            )
+            waiters = tuple(self._waiters) if loud else ()
+        for loop, event in waiters:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(event.set)
+
+    async def wait(self, since: int, seconds: float) -> None:
+        """Wait until the serial differs from `since`, at most so long."""
+        event = asyncio.Event()
+        waiter = (asyncio.get_running_loop(), event)
+        with self._lock:
+            if self._status.serial != since:
+                return
+            self._waiters.add(waiter)
+        try:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(event.wait(), seconds)
+        finally:
+            with self._lock:
+                self._waiters.discard(waiter)
+
+
+def with_report(status: Status, report: Report | None) -> Status:
+    """Add what the plugin counts; a drafter's absence leaves revision and steps empty."""
+    if report is None:
+        return status
+    serving = report.revision if report.states else ""
+    return status.model_copy(
+        update={
+            "revision": serving,
+            "steps": report.steps,
+            "drafting": Drafting.ON if report.steps else Drafting.OFF,
+            "in_flight": report.in_flight,
+            "counters": report.counters,
+        }
+    )
+
+
+def fitted(status: Status, limit: int = STATUS_BYTES) -> bytes:
+    """Write the status within its limit: the counters that matter least go first, then long messages."""
+    rows = sorted(status.counters, key=lambda row: _weight(status, row))
+    slim = status
+    for kept in range(len(rows), -1, -1):
+        slim = status.model_copy(update={"counters": tuple(rows[:kept])})
+        written = _written(slim)
+        if len(written) <= limit:
+            return written
+    return _written(slim.model_copy(update={"message": slim.message[:60], "probe": None, "warmup": None}))
+
+
+def _written(status: Status) -> bytes:
+    # `phase` and the like have no default, so an empty status still says where it is.
+    return status.model_dump_json(by_alias=True, exclude_defaults=True).encode()
+
+
+def _weight(status: Status, row: Counters) -> tuple[int, int, int]:
+    candidate = status.candidate.revision if status.candidate else ""
+    order = {revision: rank for rank, revision in enumerate((status.promoted, candidate, status.revision))}
+    return (
+        -order.get(row.revision, -1),
+        (Source.TRAFFIC, Source.PROBE, Source.CARRIED).index(row.source),
+        -row.steps,
+    )

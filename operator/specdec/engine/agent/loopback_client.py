@@ -1,0 +1,188 @@
+"""Speaking to SGLang and our plugin inside the pod: reports, orders, the agent's own chat requests."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from pydantic import ValidationError
+
+from specdec.engine.agent.plan import write_whole
+from specdec.engine.loopback import COMMAND_KEY, SECRET_HEADER, Report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from specdec.engine.agent.launch import Secrets
+    from specdec.engine.loopback import Commit, Outcome, Stage, Steps
+
+REPORT_SECONDS = 5.0
+ORDER_SECONDS = 20.0
+"""SGLang applies an order between two batches: this is many times the longest batch."""
+REPORT_BYTES = 1 << 20
+POLL_SECONDS = 0.02
+
+
+class EngineUnreachableError(Exception):
+    """SGLang or the plugin did not answer in time."""
+
+
+class OrderRefusedError(Exception):
+    """The plugin refused an order; the old drafter keeps serving."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class RequestFailedError(Exception):
+    """SGLang answered one of the agent's own requests with an error."""
+
+
+async def read_report(run_dir: Path, rank: int = 0, *, seconds: float = REPORT_SECONDS) -> Report:
+    """Ask the plugin of one rank what it sees.
+
+    Raises
+    ------
+    EngineUnreachableError
+        There is no such socket, or no whole report in time.
+    """
+    path = run_dir / f"scheduler-{rank}.sock"
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_unix_connection(str(path), limit=REPORT_BYTES)
+            try:
+                line = await reader.readline()
+            finally:
+                writer.close()
+        return Report.model_validate_json(line)
+    except (OSError, TimeoutError, ValueError, ValidationError) as error:
+        raise EngineUnreachableError(
+            f"{path.name} gave no report within {seconds:.1f} s ({type(error).__name__}): is SGLang's scheduler alive?"
+        ) from error
+
+
+class Loopback:
+    """One start of SGLang, as its agent reaches it."""
+
+    def __init__(self, run_dir: Path, port: int, secrets: Secrets, served_name: str) -> None:
+        self.run_dir = run_dir
+        self._base = f"http://127.0.0.1:{port}"
+        self._secrets = secrets
+        self._model = served_name
+        self._orders = itertools.count(1)
+        self._requests = itertools.count(1)
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=8))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._session.close()
+
+    async def report(self) -> Report:
+        """Ask rank 0, which counts."""
+        return await read_report(self.run_dir)
+
+    async def answers(self) -> bool:
+        """Say whether SGLang's web app answers at all."""
+        try:
+            async with self._session.get(
+                f"{self._base}/v1/models", timeout=aiohttp.ClientTimeout(total=2)
+            ) as response:
+                return response.status == 200
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+
+    async def order(self, order: Stage | Commit | Steps) -> int:
+        """Give an order to every rank; it is in force once this returns, except for a Stage.
+
+        Raises
+        ------
+        EngineUnreachableError
+            SGLang did not take it in time.
+        """
+        number = next(self._orders)
+        folder = self.run_dir / "commands"
+        await asyncio.to_thread(folder.mkdir, exist_ok=True)
+        content = order.model_dump_json(by_alias=True).encode()
+        await asyncio.to_thread(write_whole, folder / f"{number}.json", content)
+        status, text = await self._post(
+            "/set_internal_state",
+            {"server_args": {COMMAND_KEY: number}},
+            headers={SECRET_HEADER: self._secrets.loopback},
+            seconds=ORDER_SECONDS,
+        )
+        if status != 200:
+            raise EngineUnreachableError(
+                f"SGLang answered {status} to order {number} ({order.op}), expected 200: {text[:200]}"
+            )
+        return number
+
+    async def settled(self, number: int, *, seconds: float) -> Outcome:
+        """Wait for what became of an order.
+
+        Raises
+        ------
+        OrderRefusedError
+            The plugin refused it.
+        EngineUnreachableError
+            It did not settle in time.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    report = await self.report()
+                    outcome = next((one for one in report.outcomes if one.number == number), None)
+                    if outcome is not None and outcome.state == "refused":
+                        raise OrderRefusedError(outcome.reason, outcome.message)
+                    if outcome is not None and outcome.state == "done":
+                        return outcome
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError as error:
+            raise EngineUnreachableError(
+                f"order {number} did not settle within {seconds:.0f} s: is the volume or the engine stuck?"
+            ) from error
+
+    async def chat(self, prompt: str, *, max_tokens: int, seconds: float) -> str:
+        """Send one chat request of the agent's own and return all text of its answer.
+
+        Raises
+        ------
+        RequestFailedError
+            SGLang answered with an error or with something else than a chat completion.
+        EngineUnreachableError
+            SGLang did not answer in time.
+        """
+        body = {
+            "model": self._model,
+            "messages": [{"role": "user", "content": prompt}],
+            "max_tokens": max_tokens,
+            "temperature": 0,
+            "rid": f"{self._secrets.probe_prefix}{next(self._requests)}",
+        }
+        status, text = await self._post("/v1/chat/completions", body, headers={}, seconds=seconds)
+        if status != 200:
+            raise RequestFailedError(f"SGLang answered {status} to a probe, expected 200: {text[:200]}")
+        try:
+            message: dict[str, Any] = json.loads(text)["choices"][0]["message"]
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise RequestFailedError(
+                f"SGLang's answer to a probe is no chat completion: {text[:200]}"
+            ) from error
+        return f"{message.get('reasoning_content') or ''}{message.get('content') or ''}"
+
+    async def _post(
+        self, path: str, body: dict[str, Any], *, headers: dict[str, str], seconds: float
+    ) -> tuple[int, str]:
+        timeout = aiohttp.ClientTimeout(total=seconds)
+        try:
+            async with self._session.post(
+                self._base + path, json=body, headers=headers, timeout=timeout
+            ) as response:
+                return response.status, await response.text(errors="replace")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise EngineUnreachableError(
+                f"SGLang did not answer {path} within {seconds:.0f} s ({type(error).__name__}): is it alive and idle enough?"
+            ) from error

@@ -1,0 +1,65 @@
+"""The agent's process: PID 1 of an engine pod, console script `specdec-agent`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+
+from specdec.engine.agent.board import Board
+from specdec.engine.agent.orphans import adopt
+from specdec.engine.agent.server import ApiServer, build_app
+from specdec.engine.agent.settings import Settings, SettingsError, from_environment
+from specdec.engine.agent.supervisor import Supervisor
+from specdec.engine.agent.vitals import Vitals
+
+log = logging.getLogger("specdec.agent")
+
+
+def main() -> int:
+    """Run until a signal ends it, and leave nothing running."""
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stdout, format="[%(asctime)s] agent %(levelname)s %(message)s"
+    )
+    try:
+        settings = from_environment(os.environ)
+        settings.state_dir.mkdir(parents=True, exist_ok=True)
+        settings.run_dir.mkdir(parents=True, exist_ok=True)
+        listening = socket.create_server((settings.agent_host, settings.agent_port), backlog=128)
+    except (SettingsError, OSError) as error:
+        log.error("the agent can't start: %s", error)  # noqa: TRY400 - the sentence says it all
+        return 1
+    adopt()
+    return asyncio.run(serve(settings, listening))
+
+
+async def serve(settings: Settings, listening: socket.socket) -> int:
+    """Supervise until SIGTERM, then drain and stop."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    supervisor = Supervisor(settings, Board(settings.pod_uid), Vitals())
+    api = ApiServer(build_app(supervisor, loop), listening)
+    api.start()
+    work = {asyncio.create_task(supervisor.run()), asyncio.create_task(supervisor.housekeeping())}
+    asked = asyncio.create_task(stop.wait())
+    await asyncio.wait({asked, *work}, return_when=asyncio.FIRST_COMPLETED)
+    if asked.done():
+        log.info("asked to stop: draining")
+        await supervisor.drain()
+    for task in (asked, *work):
+        task.cancel()
+    ends = await asyncio.gather(*work, return_exceptions=True)
+    api.stop()
+    bad = [end for end in ends if isinstance(end, Exception)]
+    for end in bad:
+        log.error("the agent's own work failed", exc_info=end)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""The engine's one drafter: what is staged beside it, what serves, how many steps it drafts."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from specdec.engine.agent.loopback_client import OrderRefusedError
+from specdec.engine.agent.staging import content_digest, make_overlay, same_contents
+from specdec.engine.loopback import Commit, Stage, Steps
+from specdec.preflight.checkpoint import CheckpointRefusedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from specdec.engine.agent.loopback_client import Loopback
+    from specdec.engine.agent.staging import Overlay
+    from specdec.engine.loopback import Outcome
+    from specdec.engine.protocol import DrafterRef
+
+STAGE_SECONDS = 300.0
+COMMIT_SECONDS = 30.0
+LINK_SECONDS = 30.0
+"""Deadline for linking an overlay: a volume that takes longer hangs."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A drafter, ready to be committed."""
+
+    overlay: Overlay
+    digest: str
+    number: int = 0
+    """Number of its Stage order."""
+
+
+async def link(state: Path, models: Path, drafter: DrafterRef) -> Overlay:
+    """Make a drafter's overlay, off the event loop.
+
+    Raises
+    ------
+    CheckpointRefusedError
+        The folder can't be served, or the volume hangs.
+    """
+    try:
+        return await asyncio.wait_for(asyncio.to_thread(make_overlay, state, models, drafter), LINK_SECONDS)
+    except TimeoutError as error:
+        raise CheckpointRefusedError(
+            "VolumeHangs", f"{drafter.path} could not be read within {LINK_SECONDS:.0f} s: check the volume"
+        ) from error
+    except OSError as error:
+        raise CheckpointRefusedError(
+            "NotReadable", f"staging {drafter.path} failed ({error}): check the volume"
+        ) from error
+
+
+class DrafterSlot:
+    """Orders on one running engine that was started with a drafter."""
+
+    def __init__(self, loopback: Loopback, state_dir: Path, models_dir: Path, steps: int) -> None:
+        self.loopback = loopback
+        self.most_steps = steps
+        self._state = state_dir
+        self._models = models_dir
+        self._newest: tuple[Path, int] | None = None
+        """The drafter staged last; the plugin keeps two."""
+
+    async def stage(self, drafter: DrafterRef) -> Staged:
+        """Link a drafter, hash it and let the plugin read and check it, the last two side by side.
+
+        Raises
+        ------
+        CheckpointRefusedError, OrderRefusedError
+            It can't be served.
+        """
+        overlay = await link(self._state, self._models, drafter)
+        digest = asyncio.create_task(content_digest(overlay))
+        try:
+            number = await self._stage(overlay)
+            found = await digest
+        finally:
+            digest.cancel()
+            await asyncio.gather(digest, return_exceptions=True)
+        await asyncio.to_thread(same_contents, self._state, drafter, found)
+        return Staged(overlay, found, number)
+
+    async def keep_staged(self, home: Staged) -> Staged:
+        """Make sure that the way back stays one commit: stage `home` if it isn't what was staged last."""
+        if self._newest == (home.overlay.folder, home.number):
+            return home
+        return Staged(home.overlay, home.digest, await self._stage(home.overlay))
+
+    async def _stage(self, overlay: Overlay) -> int:
+        number = await self.loopback.order(
+            Stage(overlay=str(overlay.folder), revision=overlay.drafter.revision)
+        )
+        await self.loopback.settled(number, seconds=STAGE_SECONDS)
+        self._newest = (overlay.folder, number)
+        return number
+
+    async def commit(self, staged: Staged) -> Outcome:
+        """Make a staged drafter serve; one that is staged no longer is staged again.
+
+        Raises
+        ------
+        OrderRefusedError
+            Not all ranks could.
+        """
+        try:
+            return await self._commit(staged.number)
+        except OrderRefusedError as refusal:
+            if refusal.reason != "NotStaged":
+                raise
+        return await self._commit(await self._stage(staged.overlay))
+
+    async def _commit(self, stage: int) -> Outcome:
+        number = await self.loopback.order(Commit(stage=stage))
+        return await self.loopback.settled(number, seconds=COMMIT_SECONDS)
+
+    async def draft(self, steps: int) -> None:
+        """Draft with so many steps from the next batch on."""
+        if (await self.loopback.report()).steps == steps:
+            return
+        number = await self.loopback.order(Steps(steps=steps))
+        await self.loopback.settled(number, seconds=COMMIT_SECONDS)

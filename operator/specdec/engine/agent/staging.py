@@ -1,0 +1,152 @@
+"""Staging a drafter: an overlay folder that SGLang loads from, and the digest of what it will load.
+
+The overlay holds the normalised config.json and links to the weights; the source is never written. A
+folder whose contents change under its path is refused: the revision named other weights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from specdec.engine.agent.plan import write_whole
+from specdec.preflight.checkpoint import CONFIG, CheckpointRefusedError, read_checkpoint
+from specdec.preflight.overlay import canonical, normalised
+
+if TYPE_CHECKING:
+    from specdec.engine.protocol import DrafterRef
+
+DIGESTS_FILE = "digests.json"
+KEPT_DIGESTS = 64
+DIGEST_SECONDS = 600.0
+"""Deadline for hashing one drafter: a few GB from a claim take well under a minute."""
+INDEX = "model.safetensors.index.json"
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A drafter, staged."""
+
+    folder: Path
+    source: Path
+    drafter: DrafterRef
+    repairs: tuple[str, ...]
+
+
+def inside(models: Path, path: str) -> Path:
+    """Resolve a model's folder, which must lie below the mounted claims.
+
+    Raises
+    ------
+    CheckpointRefusedError
+        It lies elsewhere or does not exist.
+    """
+    root = models.resolve()
+    folder = Path(path)
+    if not folder.is_absolute() or not folder.resolve().is_relative_to(root):
+        raise CheckpointRefusedError(
+            "PathOutsideModels", f"{path} is not below {models}: name a folder of a mounted claim"
+        )
+    if not folder.is_dir():
+        raise CheckpointRefusedError("FileMissing", f"{path} is no folder: check the claim and the path")
+    return folder.resolve()
+
+
+def make_overlay(state: Path, models: Path, drafter: DrafterRef) -> Overlay:
+    """Check a drafter's folder and link it into an overlay; blocking file work, so run it in a thread.
+
+    Raises
+    ------
+    CheckpointRefusedError
+        The folder can't be served as it is.
+    """
+    source = inside(models, drafter.path)
+    checkpoint = read_checkpoint(source)
+    config = normalised(checkpoint.config)
+    links = {file.name: _within(source, file) for file in checkpoint.files}
+    if (source / INDEX).exists():
+        links[INDEX] = _within(source, source / INDEX)
+    _within(source, source / CONFIG)
+    name = hashlib.sha256(f"{drafter.revision}\0{source}".encode()).hexdigest()[:16]
+    folder = state / "overlays" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.iterdir():
+        if stale.name not in links and stale.name != CONFIG:
+            stale.unlink()
+    for link, target in links.items():
+        draft = folder / f".{link}.new"
+        draft.unlink(missing_ok=True)
+        draft.symlink_to(target)
+        draft.replace(folder / link)
+    write_whole(folder / CONFIG, canonical(config.config))
+    return Overlay(folder, source, drafter, config.repairs)
+
+
+def _within(source: Path, file: Path) -> Path:
+    target = file.resolve()
+    if not target.is_relative_to(source):
+        raise CheckpointRefusedError(
+            "LinkOutsideFolder",
+            f"{file} leads to {target}, outside of the drafter's folder: copy the file into it",
+        )
+    return target
+
+
+async def content_digest(overlay: Overlay) -> str:
+    """Hash the drafter in a child process of low priority.
+
+    Raises
+    ------
+    CheckpointRefusedError
+        It can't be read to its end in time.
+    """
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "specdec.preflight.digest", str(overlay.source),
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        out, err = await asyncio.wait_for(child.communicate(), DIGEST_SECONDS)
+    except TimeoutError as error:
+        raise CheckpointRefusedError(
+            "DigestTimedOut",
+            f"hashing {overlay.source} took longer than {DIGEST_SECONDS:.0f} s: check the volume's speed",
+        ) from error
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+    if child.returncode:
+        sentence = err.decode(errors="replace").strip().rpartition("\n")[2]
+        raise CheckpointRefusedError("NotReadable", sentence or f"{overlay.source} could not be hashed")
+    return out.decode().strip()
+
+
+def same_contents(state: Path, drafter: DrafterRef, digest: str) -> None:
+    """Refuse a folder whose digest differs from when this revision was first staged; remember a first one.
+
+    Raises
+    ------
+    CheckpointRefusedError
+        The folder was changed under its path.
+    """
+    path = state / DIGESTS_FILE
+    try:
+        known: dict[str, str] = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        known = {}
+    key = f"{drafter.revision}@{drafter.path}"
+    first = known.get(key)
+    if first is None:
+        known[key] = digest
+        write_whole(path, json.dumps(dict(list(known.items())[-KEPT_DIGESTS:])).encode())
+    elif first != digest:
+        raise CheckpointRefusedError(
+            "DigestChanged",
+            f"{drafter.path} now has {digest}, revision {drafter.revision} was first staged with {first}: "
+            "put new weights into a new folder",
+        )

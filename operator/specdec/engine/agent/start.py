@@ -1,0 +1,315 @@
+"""One start of SGLang, from staging to its first requests; every wait has a deadline and a name."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from specdec.engine.agent.candidacy import Candidacy
+from specdec.engine.agent.child import Child
+from specdec.engine.agent.failures import Blame, Failure, diagnose
+from specdec.engine.agent.ladder import RUNGS, Attempt
+from specdec.engine.agent.launch import ADAPTIVE_FILE, Launch, LaunchRefusedError, Profile, Secrets, render
+from specdec.engine.agent.loopback_client import EngineUnreachableError, Loopback, OrderRefusedError
+from specdec.engine.agent.probe import Finding, probe
+from specdec.engine.agent.slot import DrafterSlot, Staged, link
+from specdec.engine.agent.staging import content_digest, inside, same_contents
+from specdec.engine.agent.times import now_text
+from specdec.engine.loopback import START_REPORT, Report, StartReport
+from specdec.engine.plugin import DRAFTER_PATCHES, PATCHES
+from specdec.engine.protocol import Drafting, LaunchPlan, Phase
+from specdec.preflight.checkpoint import CheckpointRefusedError
+from specdec.preflight.digest import header_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from pathlib import Path
+
+    from specdec.engine.agent.board import Board
+    from specdec.engine.agent.phases import Mark
+    from specdec.engine.agent.plan import Obeyed
+    from specdec.engine.agent.settings import Settings
+    from specdec.engine.agent.staging import Overlay
+
+log = logging.getLogger("specdec.agent")
+Result = TypeVar("Result")
+
+TARGET_SECONDS = 120.0
+"""Deadline for reading the target's headers."""
+WATCH_SECONDS = 0.2
+
+
+class StartFailedError(Exception):
+    """A start ended before it served."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass(frozen=True)
+class Running:
+    """An engine that serves."""
+
+    child: Child
+    loopback: Loopback
+    candidacy: Candidacy | None
+    """None if it was started without a drafter: nothing can be swapped."""
+
+
+class Start:
+    """One start, with what it holds; `child` is there as soon as there is something to stop."""
+
+    def __init__(
+        self, settings: Settings, profile: Profile, plan: LaunchPlan, obeyed: Obeyed, board: Board
+    ) -> None:
+        self.child: Child | None = None
+        self.loopback: Loopback | None = None
+        self.settings = settings
+        self.profile = profile
+        self.plan = plan.model_copy(update={"revision": obeyed.revision, "drafter": obeyed.drafter})
+        self.drafting = obeyed.drafting
+        self.board = board
+        self.boot = secrets.token_hex(4)
+        self.run_dir = settings.run_dir / self.boot
+        self._overlay: Overlay | None = None
+        self._digest: asyncio.Task[str] | None = None
+
+    async def up(self, attempt: Attempt, why_not: Failure | None) -> Running:
+        """Start until it serves; `why_not` says why this attempt leaves the drafter out.
+
+        Raises
+        ------
+        StartFailedError
+            It did not come to serve; `child` may still have to be stopped.
+        """
+        self.board.change(phase=Phase.STAGING, boot=self.boot, revision="", digest="", steps=0, drafting=Drafting.OFF,
+                          reason="", message="", warmup=None, rung=RUNGS[attempt.rung].name, progress_at=now_text())  # fmt: skip
+        await self._check_target()
+        if attempt.with_drafter and self.plan.drafter is not None:
+            why_not = await self._stage_drafter()
+        child = self.child = await self._launch(attempt)
+        loopback = self.loopback
+        if loopback is None:
+            raise RuntimeError("a launched engine has a loopback")
+        report = await self._until_up(child, loopback)
+        self._refuse_unpatched(report)
+        finding = await self._unless_ended(child, self._warm_up(loopback, report))
+        candidacy = await self._unless_ended(child, self._candidacy(loopback, finding))
+        self._say_serving(finding, why_not)
+        return Running(child, loopback, candidacy)
+
+    async def _check_target(self) -> None:
+        """Read the target's headers: a broken target must not cost a start."""
+
+        def digest(models: Path, path: str) -> str:
+            return header_digest(inside(models, path))
+
+        try:
+            work = asyncio.to_thread(digest, self.settings.models_dir, self.plan.target_path)
+            found = await asyncio.wait_for(work, TARGET_SECONDS)
+        except CheckpointRefusedError as refusal:
+            raise failed(f"Target{refusal.reason}", str(refusal)) from refusal
+        except TimeoutError as error:
+            raise failed(
+                "TargetVolumeHangs",
+                f"{self.plan.target_path} could not be read within {TARGET_SECONDS:.0f} s: check the volume",
+            ) from error
+        self.board.change(target_digest=found)
+
+    async def _stage_drafter(self) -> Failure | None:
+        drafter = self.plan.drafter
+        if drafter is None:
+            return None
+        try:
+            self._overlay = await link(self.settings.state_dir, self.settings.models_dir, drafter)
+        except CheckpointRefusedError as refusal:
+            return Failure(refusal.reason, str(refusal), Blame.DRAFTER)
+        for repair in self._overlay.repairs:
+            log.info("drafter %s: %s", drafter.revision, repair)
+        # Beside the start, not before it: SGLang needs longer to read the target.
+        self._digest = asyncio.create_task(content_digest(self._overlay))
+        return None
+
+    async def _launch(self, attempt: Attempt) -> Child:
+        own = Secrets(loopback=secrets.token_urlsafe(24), probe_prefix=f"specdec-{secrets.token_hex(8)}-")
+        try:
+            launch = render(
+                self.plan,
+                self.profile,
+                python=sys.executable,
+                overlay=self._overlay.folder if self._overlay else None,
+                drafting=self.drafting,
+                address=(self.settings.engine_host, self.settings.engine_port),
+                run_dir=self.run_dir,
+                secrets=own,
+                rung=RUNGS[attempt.rung],
+                environ=os.environ,
+            )
+            await asyncio.to_thread(_prepare, self.run_dir, launch)
+            child = Child.start(launch, self._mark)
+        except LaunchRefusedError as error:
+            raise failed("PlanRefused", str(error)) from error
+        except OSError as error:
+            raise failed(
+                "NotStarted", f"SGLang could not be started ({error}): is this an engine image?"
+            ) from error
+        self.loopback = Loopback(self.run_dir, self.settings.engine_port, own, self.plan.served_name)
+        log.info("started SGLang as process %d, boot %s: %s", child.pid, self.boot, " ".join(launch.argv))
+        self.board.change(phase=Phase.LOADING_WEIGHTS, progress_at=now_text())
+        return child
+
+    def _mark(self, mark: Mark) -> None:
+        if self.board.status.phase in {Phase.STAGING, Phase.LOADING_WEIGHTS, Phase.CAPTURING_GRAPHS}:
+            self.board.change(phase=mark.phase, message=mark.detail, progress_at=now_text())
+
+    async def _until_up(self, child: Child, loopback: Loopback) -> Report:
+        """Wait until web app and plugin answer; a start without progress for too long has failed."""
+        socket = self.run_dir / "scheduler-0.sock"
+        while not (socket.exists() and await loopback.answers()):
+            if not child.running:
+                raise StartFailedError(self.diagnosis(child))
+            idle = time.monotonic() - child.progress_at
+            if idle > self.plan.stall_seconds:
+                raise stalled(child.mark, idle)
+            await asyncio.sleep(WATCH_SECONDS)
+        try:
+            return await loopback.report()
+        except EngineUnreachableError as error:
+            raise failed("PluginSilent", str(error)) from error
+
+    def diagnosis(self, child: Child) -> Failure:
+        """Say why SGLang ended."""
+        try:
+            report = StartReport.model_validate_json((self.run_dir / START_REPORT).read_bytes())
+        except (OSError, ValidationError):
+            report = None
+        return diagnose(tuple(child.tail), child.exited.result(), report)
+
+    def _refuse_unpatched(self, report: Report) -> None:
+        wanted = {*PATCHES, *(DRAFTER_PATCHES if self._overlay else ())}
+        missing = sorted(wanted - set(report.patches))
+        if missing:
+            raise failed(
+                "PatchNotInForce",
+                f"SGLang {report.sglang} runs without {', '.join(missing)}, expected all patches: use a supported image",
+            )
+        self.board.change(
+            engine=f"sglang-{report.sglang}+{self.profile.platform}+specdec-{version('specdec-operator')}",
+            max_steps=max(report.states, default=0),
+        )
+
+    async def _warm_up(self, loopback: Loopback, report: Report) -> Finding:
+        """Send own requests until VERIFY was reached, or plain decoding if nothing drafts."""
+        self.board.change(phase=Phase.WARMING_UP, message="", progress_at=now_text())
+        try:
+            finding = await probe(
+                loopback,
+                identity="warmup",
+                revision=report.revision,
+                drafting=report.steps > 0,
+                seconds=self.plan.warmup_seconds,
+            )
+        except EngineUnreachableError as error:
+            raise failed("WarmUpFailed", str(error), Blame.UNKNOWN) from error
+        if not finding.answered:
+            raise failed(
+                "WarmUpFailed",
+                finding.result.message or f"no answer within {self.plan.warmup_seconds} s, expected one",
+                Blame.UNKNOWN,
+            )
+        self.board.change(warmup=finding.result)
+        return finding
+
+    async def _candidacy(self, loopback: Loopback, finding: Finding) -> Candidacy | None:
+        """Hand the running engine over to swaps, with a dead drafter switched off."""
+        overlay, digest = self._overlay, self._digest
+        if overlay is None or digest is None:
+            return None
+        try:
+            found = await digest
+            await asyncio.to_thread(same_contents, self.settings.state_dir, overlay.drafter, found)
+        except CheckpointRefusedError as refusal:
+            raise failed(refusal.reason, str(refusal), Blame.DRAFTER) from refusal
+        self.board.change(revision=overlay.drafter.revision, digest=found)
+        slot = DrafterSlot(loopback, self.settings.state_dir, self.settings.models_dir, self.plan.num_steps)
+        candidacy = Candidacy(
+            slot,
+            self.board,
+            Staged(overlay, found),
+            drafting=self.drafting,
+            dead=finding.dead,
+            degenerate=finding.degenerate,
+        )
+        try:
+            await candidacy.apply_drafting()
+        except (EngineUnreachableError, OrderRefusedError) as error:
+            raise failed("DraftingNotSet", str(error)) from error
+        return candidacy
+
+    def _say_serving(self, finding: Finding, why_not: Failure | None) -> None:
+        said: dict[str, Any] = {"reason": "", "message": ""}
+        if finding.dead and self._overlay is not None:
+            said = {"reason": "DeadDrafter", "message": f"drafting is off: {finding.result.message}"}
+        elif why_not is not None:
+            said = {"reason": why_not.reason, "message": f"started without the drafter: {why_not.message}"}
+        self.board.change(phase=Phase.SERVING, progress_at=now_text(), **said)
+
+    async def _unless_ended(self, child: Child, work: Coroutine[Any, Any, Result]) -> Result:
+        """Wait for work, but not longer than SGLang lives."""
+        task = asyncio.create_task(work)
+        ended = asyncio.create_task(child.ended())
+        try:
+            await asyncio.wait({task, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if ended.done():
+                raise StartFailedError(self.diagnosis(child))
+            return task.result()
+        finally:
+            for waiting in (task, ended):
+                waiting.cancel()
+            await asyncio.gather(task, ended, return_exceptions=True)
+
+    async def down(self) -> None:
+        """Stop what this start holds."""
+        if self._digest is not None:
+            self._digest.cancel()
+            await asyncio.gather(self._digest, return_exceptions=True)
+        if self.loopback is not None:
+            await self.loopback.close()
+        if self.child is not None:
+            await self.child.stop()
+
+
+def failed(reason: str, message: str, blame: Blame = Blame.SURROUNDINGS) -> StartFailedError:
+    """Say why a start failed."""
+    return StartFailedError(Failure(reason, message, blame))
+
+
+def stalled(mark: Mark, idle: float) -> StartFailedError:
+    """Say that a start makes no progress; stuck graph capture takes the next rung."""
+    blame = Blame.GRAPHS if mark.phase is Phase.CAPTURING_GRAPHS else Blame.UNKNOWN
+    return failed(
+        "StartStalled",
+        f"no progress for {idle:.0f} s in {mark.phase.value} after: {mark.detail[:120]}; see the container's log",
+        blame,
+    )
+
+
+def _prepare(run_dir: Path, launch: Launch) -> None:
+    """Make the new run folder and drop those of earlier starts."""
+    run_dir.parent.mkdir(parents=True, exist_ok=True)
+    for old in run_dir.parent.iterdir():
+        if old.is_dir() and not old.is_symlink():
+            shutil.rmtree(old, ignore_errors=True)
+    run_dir.mkdir(mode=0o700)
+    (run_dir / ADAPTIVE_FILE).write_text(launch.adaptive)
