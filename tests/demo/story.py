@@ -141,7 +141,7 @@ class Story:
     def note_verdict(self, chapter: Chapter) -> None:
         """Take over the operator's verdict from the revision's record."""
         verdict = install.verdict(NAMESPACE, SERVER, chapter.version[:2])
-        chapter.reason, chapter.verdict = verdict.reason, verdict.at
+        chapter.reason, chapter.verdict = verdict.reason, unix(verdict.at)
         chapter.verify_calls = verdict.calls
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
-from tests.demo.figures import unix
 from tests.support.kubectl import CACHE, apply, delete_namespace, items, kubectl
 from tests.support.models import NAMES, make
+
+from specdec.resources.labels import REVISION_OF
+from specdec.resources.revisions import revision_record
+from specdec.rollout.world import RevisionRecord
 
 ROOT = Path(__file__).parents[2]
 OPERATOR_NAMESPACE = "specdec-system"
@@ -51,30 +53,12 @@ def models(folder: str = "demo") -> Path:
     return path
 
 
-@dataclass(frozen=True)
-class VerdictRecord:
-    """What the operator wrote beside a revision."""
-
-    outcome: str
-    reason: str
-    message: str
-    at: float | None
-    calls: int | None
-
-
-def verdict(namespace: str, server: str, version: str) -> VerdictRecord:
-    """Read the verdict on a version from its ControllerRevision."""
-    for revision in items("controllerrevisions", namespace, f"specdec.dev/revision-of={server}"):
-        drafter = revision["data"].get("drafter") or {}
-        if drafter.get("version") == version:
-            note = json.loads(revision["metadata"]["annotations"]["specdec.dev/outcome"])
-            return VerdictRecord(
-                note.get("outcome", ""),
-                note.get("reason", ""),
-                note.get("message", ""),
-                unix(note.get("at", "")),
-                note.get("calls"),
-            )
+def verdict(namespace: str, server: str, version: str) -> RevisionRecord:
+    """Read what the operator wrote beside the revision of a drafter version."""
+    for found in items("controllerrevisions", namespace, f"{REVISION_OF}={server}"):
+        record = revision_record(found)
+        if (record.data.get("drafter") or {}).get("version") == version:
+            return record
     raise LookupError(f"no ControllerRevision of {server} holds drafter version {version}")
 
 

@@ -1,0 +1,134 @@
+"""Faults on the real cluster: operator, container and engine are killed, and what serves is what should."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.support import install
+from tests.support.kubectl import condition, get, kubectl, wait_condition, wait_for
+from tests.support.nodes import kill_container
+from tests.support.servers import (
+    agent,
+    apply_server,
+    engine_pods,
+    exec_in,
+    restarts,
+    server,
+    wait_current,
+)
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+KILL_ENGINE = """
+import os, pathlib, signal
+for folder in pathlib.Path('/proc').iterdir():
+    if folder.name.isdigit() and int(folder.name) != 1:
+        line = (folder / 'cmdline').read_bytes()
+        if b'sglang' in line and int(folder.name) != os.getpid():
+            os.kill(int(folder.name), signal.SIGKILL)
+"""
+
+
+def scale_operator(replicas: int) -> None:
+    """Start or stop the operator and wait until it is so."""
+    kubectl(
+        "scale", "deployment/specdec-operator", f"--replicas={replicas}", "-n", install.OPERATOR_NAMESPACE
+    )
+    kubectl(
+        "rollout", "status", "deployment/specdec-operator", "-n", install.OPERATOR_NAMESPACE, "--timeout=60s"
+    )
+    if not replicas:
+        kubectl(
+            "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=specdec-operator",
+            "-n", install.OPERATOR_NAMESPACE, "--timeout=60s", seconds=70,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def serving(namespace: str) -> str:
+    """One server for all faults, serving v1."""
+    apply_server(server(namespace, "good", "v1"))
+    wait_current(namespace, seconds=300)
+    return namespace
+
+
+def candidate(namespace: str, state: str):
+    """Return the agent's candidate once it is in a state."""
+    found = agent(namespace).get("candidate") or {}
+    return found if found.get("state") == state else None
+
+
+def test_a_killed_engine_process_comes_back_by_itself_with_its_drafter(namespace: str):
+    before = agent(namespace)
+    exec_in(namespace, "kimi-0", "python", "-c", KILL_ENGINE)
+    after = wait_for(
+        "the engine to serve again",
+        180,
+        lambda: (s := agent(namespace)).get("phase") == "Serving" and s["boot"] != before["boot"] and s,
+    )
+    assert restarts(namespace) == 0, "the agent restarts SGLang, not the kubelet the container"
+    assert (after["revision"], after["drafting"], after["steps"]) == (before["revision"], "On", 3)
+    wait_condition("kimi", namespace, "Ready", "True", 60)
+
+
+def test_the_operator_is_killed_in_the_middle_of_a_rollout_and_finishes_it_afterwards(namespace: str):
+    apply_server(server(namespace, "q70", "v2", rollout={"minSoakSeconds": 15}))
+    wait_for("the candidate to serve", 60, lambda: candidate(namespace, "Serving"))
+    kubectl(
+        "delete", "pod", "-l", "app.kubernetes.io/name=specdec-operator", "-n", install.OPERATOR_NAMESPACE,
+        "--grace-period=0", "--force",
+    )  # fmt: skip
+    thing = wait_current(namespace)
+    assert thing["status"]["active"]["version"] == "v2"
+    assert [c for c in engine_pods(namespace)[0]["status"]["containerStatuses"] if c["restartCount"]] == []
+
+
+def test_without_an_operator_the_dead_man_switch_takes_a_candidate_back(namespace: str):
+    active = agent(namespace)["revision"]
+    apply_server(
+        server(namespace, "good", "v1-again", rollout={"minSoakSeconds": 600, "confirmWithinSeconds": 10})
+    )
+    wait_for("the candidate to serve", 60, lambda: candidate(namespace, "Serving"))
+    scale_operator(0)
+    try:
+        gone = wait_for("the dead-man switch", 60, lambda: candidate(namespace, "SwappedBack"))
+        assert gone["reason"] == "NotConfirmed"
+        assert agent(namespace)["revision"] == active
+    finally:
+        scale_operator(1)
+    apply_server(server(namespace, "good", "v1-again"))
+    assert wait_current(namespace)["status"]["active"]["version"] == "v1-again"
+
+
+def test_a_container_killed_right_after_a_rollback_starts_with_the_last_good_drafter(namespace: str):
+    good = agent(namespace)["promoted"]
+    apply_server(server(namespace, "dead", "v3"))
+    wait_for("the dead drafter to be taken back", 60, lambda: candidate(namespace, "SwappedBack"))
+    time.sleep(1)  # the fault: one second after the rollback
+    kill_container(namespace, "kimi-0", "engine")
+    wait_for("the container to be restarted", 60, lambda: restarts(namespace) == 1)
+    status = wait_for(
+        "the engine to serve again", 180, lambda: (s := agent(namespace)).get("phase") == "Serving" and s
+    )
+    assert (status["revision"], status["promoted"]) == (good, good)
+    current = condition(wait_condition("kimi", namespace, "Stalled", "True", 60), "DrafterCurrent")
+    assert (current["status"], current["reason"]) == ("False", "DrafterRejected")
+
+
+def test_a_rejected_drafter_is_mended_by_the_next_apply(namespace: str):
+    apply_server(server(namespace, "q70", "v4"))
+    thing = wait_current(namespace)
+    assert condition(thing, "Stalled")["status"] == "False"
+
+
+def test_uninstalled_first_the_operator_leaves_nothing_that_hangs(namespace: str):
+    install.remove_operator()
+    try:
+        assert get("sds", "kimi", namespace)["metadata"].get("finalizers") is None
+        kubectl("delete", "sds", "kimi", "-n", namespace, "--timeout=30s")
+        kubectl(
+            "wait", "--for=delete", "pod/kimi-0", "-n", namespace, "--timeout=90s", seconds=100,
+        )  # fmt: skip
+    finally:
+        install.operator()
