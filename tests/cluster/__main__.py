@@ -55,18 +55,18 @@ def _load(arguments: argparse.Namespace) -> None:
         loading.load(image)
 
 
-def _engine(arguments: argparse.Namespace) -> None:  # noqa: ARG001 (every command gets the arguments)
+def _engine(arguments: argparse.Namespace) -> None:
     enginevenv.install()
 
 
-def _status(arguments: argparse.Namespace) -> None:  # noqa: ARG001
+def _status(arguments: argparse.Namespace) -> None:
     if daemon.is_running():
         daemon.use_own()
     for name, value in cluster.describe().items():
         print(f"{name:12} {value}")
 
 
-def _env(arguments: argparse.Namespace) -> None:  # noqa: ARG001
+def _env(arguments: argparse.Namespace) -> None:
     """Print what a shell needs to reach the same daemon and cluster."""
     print(f'export PATH="{BIN}:$PATH" KUBECONFIG="{KUBECONFIG}"')
     if daemon.is_running():

@@ -40,7 +40,7 @@ def up() -> None:
 
 
 def delete() -> None:
-    """Delete the cluster's node, and the network, whose bridge would outlive the daemon."""
+    """Delete the cluster."""
     with step("delete the cluster"):
         CREATED_FROM.unlink(missing_ok=True)
         if shutil.which("kind"):
@@ -109,14 +109,27 @@ def _api_is_ready() -> bool:
 
 def _kubelet_reports() -> bool:
     """Compare the node's lease with the container's start: the Ready condition alone may be from before it."""
-    started = run("docker", "container", "inspect", "--format", "{{.State.StartedAt}}", NODE).strip()
     lease = ("get", "lease", NODE, "--namespace", "kube-node-lease", "--output", "jsonpath={.spec.renewTime}")
+    return _are_since_start(*lease)
+
+
+def _dns_runs() -> bool:
+    """Tell whether DNS was started by this run of the node; a status from before it says Available too."""
+    started = "jsonpath={.items[*].status.containerStatuses[*].state.running.startedAt}"
+    pods = ("get", "pods", "--namespace", "kube-system", "--selector", "k8s-app=kube-dns", "--output", started)
+    return _are_since_start(*pods)
+
+
+def _are_since_start(*query: str) -> bool:
+    """Tell whether all times that kubectl answers are later than the start of the node's container."""
+    started = run("docker", "container", "inspect", "--format", "{{.State.StartedAt}}", NODE).strip()
     try:
-        renewed = kubectl(*lease, deadline=15)
+        times = kubectl(*query, deadline=15).split()
     except StepFailedError:
         return False
     # Docker writes nanoseconds, which fromisoformat refuses.
-    return bool(renewed) and datetime.fromisoformat(renewed) > datetime.fromisoformat(started[:19] + "+00:00")
+    since = datetime.fromisoformat(started[:19] + "+00:00")
+    return bool(times) and all(datetime.fromisoformat(time) > since for time in times)
 
 
 def _advertise_gpus() -> None:
@@ -127,8 +140,9 @@ def _advertise_gpus() -> None:
 
 
 def _wait_for_dns() -> None:
-    available = ("wait", "--for=condition=Available", "deployment/coredns", "--namespace", "kube-system")
-    kubectl(*available, f"--timeout={API_DEADLINE}s", deadline=API_DEADLINE + 10)
+    wait_for("DNS to be started", _dns_runs, deadline=API_DEADLINE)
+    ready = ("wait", "--for=condition=Ready", "pod", "--selector", "k8s-app=kube-dns", "--namespace", "kube-system")
+    kubectl(*ready, f"--timeout={API_DEADLINE}s", deadline=API_DEADLINE + 10)
 
 
 def describe() -> dict[str, str]:

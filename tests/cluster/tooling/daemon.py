@@ -70,6 +70,8 @@ def is_running() -> bool:
 def stop() -> None:
     """Stop our daemon and take away what it left in the firewall and among the links."""
     with step("stop the Docker daemon"):
+        # kind's network stays for its next cluster, and its bridge would outlive the daemon.
+        succeeds("docker", "network", "rm", "kind")
         pid = _living(PID_FILE, "dockerd")
         if pid:
             os.kill(pid, signal.SIGTERM)
