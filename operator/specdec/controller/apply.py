@@ -1,0 +1,138 @@
+"""Carrying a plan out: objects first, then commands to agents, then deletions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from specdec.controller import metrics
+from specdec.controller.agents import AgentError, Agents
+from specdec.controller.kinds import CONFIG_MAP, KINDS, POD
+from specdec.controller.kube import Kube, KubeError
+from specdec.controller.noop import unchanged
+from specdec.controller.poller import Poller
+from specdec.controller.store import Key, Store
+from specdec.engine.protocol import Confirm, Envelope, Promote, Rollback, SetDrafting
+from specdec.resources import launch_plan_of
+from specdec.rollout.world import AgentCommand, Plan, World
+
+log = logging.getLogger(__name__)
+
+SAFE = (Rollback, SetDrafting, Confirm)
+"""Commands that keep traffic safe: they go out even where an object could not be applied."""
+
+Manifest = dict[str, Any]
+
+
+@dataclass
+class Applier:
+    """Carries plans out for one server."""
+
+    key: Key
+    kube: Kube
+    store: Store
+    agents: Agents
+    poller: Poller
+    epoch: Callable[[], int]
+    _assignment: int = field(default=0)
+    """The highest that was ever sent."""
+
+    async def carry_out(self, world: World, plan: Plan) -> list[str]:
+        """Do what the plan says, in its order, and return what failed, in sentences."""
+        failed = await self._objects(plan.objects, str(world.server.metadata["uid"]))
+        commands = [item for item in plan.commands if not failed or isinstance(item.command, SAFE)]
+        failed += await self._commands(world, plan, commands)
+        if not failed:
+            failed += await self._deletions(plan.deletions)
+        return failed
+
+    async def _objects(self, manifests: Iterable[Manifest], uid: str) -> list[str]:
+        failed = []
+        for manifest in manifests:
+            try:
+                await self._apply(manifest, uid)
+            except KubeError as error:
+                failed.append(str(error))
+        return failed
+
+    async def _apply(self, manifest: Manifest, uid: str) -> None:
+        kind, metadata = KINDS[manifest["kind"]], manifest["metadata"]
+        live = self.store.get(kind, metadata["namespace"], metadata["name"])
+        if live is None:
+            # Not in the watch's memory may also mean: there, but without our label.
+            live = await self.kube.get(kind, metadata["namespace"], metadata["name"])
+        if live is not None and not _owned_by(live, uid):
+            raise KubeError(
+                f"{kind.kind} {metadata['name']} exists and belongs to something else:"
+                " delete it, or give the server another name"
+            )
+        if unchanged(live, manifest):
+            return
+        self.store.put(await self.kube.apply(manifest))
+
+    async def _commands(self, world: World, plan: Plan, commands: list[AgentCommand]) -> list[str]:
+        if not commands:
+            return []
+        self._assignment = max(self._assignment, _highest_assignment(world, plan))
+        by_pod: dict[str, list[Envelope]] = {}
+        for item in commands:
+            self._assignment += 1
+            envelope = Envelope(assignment=self._assignment, epoch=self.epoch(), command=item.command)
+            by_pod.setdefault(item.pod, []).append(envelope)
+        results = await asyncio.gather(*(self._send(pod, queue) for pod, queue in by_pod.items()))
+        return [sentence for sentences in results for sentence in sentences]
+
+    async def _send(self, name: str, queue: list[Envelope]) -> list[str]:
+        """Send one pod its commands in order; the first that fails ends the queue."""
+        pod = self.store.get(POD, self.key[0], name)
+        address = pod.get("status", {}).get("podIP") if pod else None
+        if pod is None or not address:
+            return [f"pod {name} has no address: {queue[0].command.verb} not sent"]
+        uid = pod["metadata"]["uid"]
+        for envelope in queue:
+            verb = envelope.command.verb
+            try:
+                answer = await self.agents.command(address, uid, envelope)
+            except AgentError as error:
+                return [f"{verb} to pod {name}: {error}"]
+            if not answer.accepted:
+                return [f"pod {name} refused {verb}: {answer.reason}: {answer.message}"]
+            log.info("%s: pod %s took %s", "/".join(self.key), name, _words(envelope))
+            if isinstance(envelope.command, Rollback):
+                metrics.ROLLBACKS.labels(*self.key).inc()
+        await self.poller.ask_now(uid)
+        return []
+
+    async def _deletions(self, deletions: Iterable[dict[str, str]]) -> list[str]:
+        failed = []
+        for item in deletions:
+            grace = int(item["graceSeconds"]) if "graceSeconds" in item else None
+            try:
+                await self.kube.delete(KINDS[item["kind"]], self.key[0], item["name"], item["uid"], grace)
+            except KubeError as error:
+                failed.append(str(error))
+        return failed
+
+
+def _owned_by(live: Manifest, uid: str) -> bool:
+    return any(owner["uid"] == uid for owner in live["metadata"].get("ownerReferences", ()))
+
+
+def _highest_assignment(world: World, plan: Plan) -> int:
+    """Highest assignment that any agent may have seen, the plan's own ConfigMap included."""
+    written = [launch_plan_of(item).assignment for item in plan.objects if item["kind"] == CONFIG_MAP.kind]
+    said = [pod.status.assignment for pod in world.pods if pod.status]
+    standing = [world.launch_plan.assignment] if world.launch_plan else []
+    return max([0, *written, *said, *standing])
+
+
+def _words(envelope: Envelope) -> str:
+    command = envelope.command
+    match command:
+        case Rollback() | Promote() | Confirm():
+            return f"{command.verb} {command.revision} (assignment {envelope.assignment})"
+        case _:
+            return f"{command.verb} (assignment {envelope.assignment})"

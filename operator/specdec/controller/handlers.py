@@ -1,0 +1,97 @@
+"""What kopf calls: every handler puts an object into the store and wakes its server's loop, no more.
+
+Only `on.event` and `index` are used. Daemons, timers, delete, create and update handlers make kopf write
+finalizers and annotations onto the user's object, and an uninstalled operator would leave it Terminating.
+The indexes are not read: kopf calls no handler before all of them are filled, so that no loop starts
+before all children of its server are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import kopf
+
+from specdec.controller.kinds import CHILDREN, SPEC_DECODE_SERVER, Kind
+from specdec.controller.store import Key, Store, server_of
+
+WATCH_SECONDS = 300
+"""The API server ends a watch after this long; kopf begins the next one where it ended."""
+
+Wake = Callable[[Key], None]
+
+
+def registry(store: Store, wake: Wake, unwatchable: frozenset[Kind] = frozenset()) -> kopf.OperatorRegistry:
+    """Handlers of everything that is watched."""
+    handlers = kopf.OperatorRegistry()
+    kopf.on.login(registry=handlers)(_login)
+    for kind in CHILDREN:
+        if kind not in unwatchable:
+            _child(handlers, kind, store, wake)
+    _server(handlers, store, wake)
+    return handlers
+
+
+def settings(unwatchable: frozenset[Kind] = frozenset()) -> kopf.OperatorSettings:
+    """Kopf's settings: filtered watches, no events and no writes of its own."""
+    chosen = kopf.OperatorSettings()
+    chosen.posting.enabled = False
+    # Discovery of namespaces and CRDs would need rights on both; what is served is known at the start.
+    chosen.scanning.disabled = True
+    chosen.watching.server_timeout = WATCH_SECONDS
+    chosen.networking.enforce_retry_after = True
+    for kind in CHILDREN:
+        if kind not in unwatchable:
+            group, _, version = kind.api_version.rpartition("/")
+            chosen.watching.label_selectors[group, version, kind.plural] = kind.label
+    return chosen
+
+
+async def _login(**context: Any) -> kopf.ConnectionInfo | None:
+    return kopf.login_with_service_account(**context) or kopf.login_with_kubeconfig(**context)
+
+
+def _child(handlers: kopf.OperatorRegistry, kind: Kind, store: Store, wake: Wake) -> None:
+    group, _, version = kind.api_version.rpartition("/")
+    name = kind.plural
+
+    async def seen(body: kopf.Body, **_: Any) -> None:
+        manifest = _plain(kind, body)
+        if store.put(manifest):
+            _wake_server(manifest, wake)
+
+    async def changed(event: kopf.RawEvent, **_: Any) -> None:
+        manifest = _plain(kind, event["object"])
+        if event["type"] == "DELETED":
+            store.drop(manifest)
+            _wake_server(manifest, wake)
+
+    kopf.index(group, version, name, id=f"{name}-seen", registry=handlers)(seen)
+    kopf.on.event(group, version, name, id=f"{name}-changed", registry=handlers)(changed)
+
+
+def _server(handlers: kopf.OperatorRegistry, store: Store, wake: Wake) -> None:
+    kind = SPEC_DECODE_SERVER
+    group, _, version = kind.api_version.rpartition("/")
+
+    async def changed(event: kopf.RawEvent, **_: Any) -> None:
+        manifest = _plain(kind, event["object"])
+        if event["type"] == "DELETED":
+            store.drop(manifest)
+            _wake_server(manifest, wake)
+        elif store.put(manifest):  # not our own status write, which the store has already
+            _wake_server(manifest, wake)
+
+    kopf.on.event(group, version, kind.plural, id=f"{kind.plural}-changed", registry=handlers)(changed)
+
+
+def _wake_server(manifest: dict[str, Any], wake: Wake) -> None:
+    server = server_of(manifest)
+    if server is not None:
+        wake(server)
+
+
+def _plain(kind: Kind, body: Any) -> dict[str, Any]:
+    """Make a plain object of kopf's view; lists leave kind and version out of their items."""
+    return {**dict(body), "apiVersion": kind.api_version, "kind": kind.kind}

@@ -1,0 +1,193 @@
+"""The Kubernetes client: plain objects in and out, server-side apply, and errors that are sentences."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from kubernetes.aio import client, config
+
+from specdec.controller import metrics
+from specdec.controller.kinds import KINDS, Kind
+from specdec.resources.labels import OPERATOR
+
+REQUEST_SECONDS = 10.0
+"""Deadline of one request: a pass never hangs on a half-open connection."""
+
+Manifest = dict[str, Any]
+
+
+class KubeError(Exception):
+    """The API server refused or did not answer; the text is a sentence for people."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ForbiddenError(KubeError):
+    """The operator's role lacks a verb."""
+
+
+class ConflictError(KubeError):
+    """The object changed since it was read: read it again."""
+
+
+class Kube:
+    """What the controller asks of the API server."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._api = api
+
+    @classmethod
+    async def connect(cls) -> Kube:
+        """Connect with the pod's service account, or with the kubeconfig of a terminal."""
+        configuration = client.Configuration()
+        try:
+            config.load_incluster_config(client_configuration=configuration)
+        except config.ConfigException:
+            await config.load_kube_config(client_configuration=configuration)
+        return cls(client.ApiClient(configuration))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._api.close()
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """Read one object; None if there is none."""
+        try:
+            return await self._call("get", kind, namespace, name)
+        except KubeError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def list(self, kind: Kind, namespace: str = "", label: str = "", limit: int = 0) -> list[Manifest]:
+        """List the objects of a namespace, or of all."""
+        query = {"labelSelector": label} if label else {}
+        if limit:
+            query["limit"] = str(limit)
+        found = await self._call("list", kind, namespace, query=query)
+        head = {"apiVersion": kind.api_version, "kind": kind.kind}
+        return [{**head, **item} for item in found["items"]]
+
+    async def create(self, kind: Kind, namespace: str, manifest: Manifest) -> Manifest:
+        """Make an object."""
+        return await self._call("create", kind, namespace, body=manifest)
+
+    async def replace(self, kind: Kind, namespace: str, manifest: Manifest) -> Manifest:
+        """Replace an object that is as it was read: its resourceVersion is checked."""
+        return await self._call("update", kind, namespace, manifest["metadata"]["name"], body=manifest)
+
+    async def apply(self, manifest: Manifest, subresource: str = "") -> Manifest:
+        """Apply our fields server-side and take them over from whoever else set them."""
+        metadata = manifest["metadata"]
+        return await self._call(
+            "patch",
+            KINDS[manifest["kind"]],
+            metadata["namespace"],
+            metadata["name"],
+            subresource=subresource,
+            query={"fieldManager": OPERATOR, "force": "true"},
+            body=manifest,
+        )
+
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, uid: str, grace_seconds: int | None = None
+    ) -> None:
+        """Delete this very object, not another one that took its name; gone already is fine."""
+        body: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
+        try:
+            await self._call("delete", kind, namespace, name, body=body)
+        except KubeError as error:
+            if error.status not in (404, 409):
+                raise
+
+    async def _call(
+        self,
+        verb: str,
+        kind: Kind,
+        namespace: str,
+        name: str = "",
+        *,
+        subresource: str = "",
+        query: dict[str, str] | None = None,
+        body: Manifest | None = None,
+    ) -> Manifest:
+        method = _METHODS[verb]
+        what = Ask(verb, kind, namespace, name, subresource)
+        headers = {"Accept": "application/json", "User-Agent": OPERATOR}
+        headers["Content-Type"] = "application/apply-patch+yaml" if verb == "patch" else "application/json"
+        prepared = await self._api.param_serialize(
+            method,
+            kind.path(namespace, name, subresource),
+            query_params=list((query or {}).items()),
+            header_params=headers,
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                response = await self._api.call_api(*prepared)
+                text = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise KubeError(f"{what.words} failed: {type(error).__name__} {error}".rstrip()) from error
+        if method != "GET":
+            metrics.API_WRITES.labels(verb=verb, kind=kind.kind, code=str(response.status)).inc()
+        if response.status >= 400:
+            raise what.error(response.status, text)
+        parsed: Manifest = json.loads(text)
+        return parsed
+
+
+_METHODS = {
+    "get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request in words."""
+
+    verb: str
+    kind: Kind
+    namespace: str
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def resource(self) -> str:
+        """Resource as RBAC names it."""
+        return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
+
+    @property
+    def where(self) -> str:
+        """Scope in words."""
+        return f"in namespace {self.namespace}" if self.namespace else "in the cluster"
+
+    @property
+    def words(self) -> str:
+        """What was asked."""
+        return " ".join(part for part in (self.verb, self.resource, self.name, self.where) if part)
+
+    def forbidden(self) -> str:
+        """Sentence that names what the role lacks."""
+        resource = f"{self.resource}.{self.kind.group}" if self.kind.group else self.resource
+        return f"{OPERATOR} may not {self.verb} {resource} {self.where}: grant it in the operator's role"
+
+    def error(self, status: int, text: bytes) -> KubeError:
+        """Error of an answer."""
+        try:
+            said = str(json.loads(text).get("message", ""))
+        except ValueError:
+            said = text.decode(errors="replace")
+        if status == 403 and "is forbidden: User" in said:
+            return ForbiddenError(self.forbidden(), status)
+        if status == 409:
+            return ConflictError(f"{self.words}: {said}", status)
+        return KubeError(f"{self.words} was refused with {status}: {said[:500]}", status)

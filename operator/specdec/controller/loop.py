@@ -1,0 +1,193 @@
+"""One serial loop for each server: observe, judge, plan, apply, report, wait.
+
+Level-based: a pass looks at everything as it is now and never at what has happened. Two passes over one
+server never overlap. A pass that fails is repeated with a growing delay, at most 30 s apart; what it got
+done before it failed is seen by the next one and not done again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from specdec.controller import metrics
+from specdec.controller.apply import Applier
+from specdec.controller.claims import Claims
+from specdec.controller.clock import Clock
+from specdec.controller.events import EventPoster
+from specdec.controller.kube import ConflictError, KubeError
+from specdec.controller.observe import named_claims, world
+from specdec.controller.poller import Poller
+from specdec.controller.report import with_failures
+from specdec.controller.status import StatusWriter
+from specdec.controller.store import Key, Store
+from specdec.rollout.world import Evidence, Plan, Settings, World
+
+log = logging.getLogger(__name__)
+
+BACKOFF_SECONDS = 0.5
+BACKOFF_CAP_SECONDS = 30.0
+CONFLICT_SECONDS = 0.2
+"""After a conflict the watch needs a moment to bring the newer version."""
+
+
+class Judge(Protocol):
+    """Turns what the agents counted into verdicts; remembers one server's counters."""
+
+    def evidence(self, world: World, now: float) -> Evidence:
+        """Verdicts by revision."""
+
+
+Planner = Callable[[World, Evidence, float], Plan]
+Guard = Callable[[], bool]
+
+
+@dataclass
+class ServerLoop:
+    """The loop of one server."""
+
+    key: Key
+    uid: str
+    settings: Settings
+    store: Store
+    claims: Claims
+    poller: Poller
+    applier: Applier
+    status: StatusWriter
+    events: EventPoster
+    judge: Judge
+    planner: Planner
+    clock: Clock
+    may_decide: Guard
+    slots: asyncio.Semaphore
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    failures: int = 0
+
+    async def run(self) -> None:
+        """Go on until the server is gone or on its way out: then there is nothing to decide."""
+        while self._exists():
+            self.woken.clear()
+            async with self.slots:
+                wait = await self._guarded()
+            if self.failures:
+                await asyncio.sleep(wait)  # news must not turn a failing loop into a hot one
+            else:
+                await self._sleep(wait)
+
+    def _exists(self) -> bool:
+        server = self.store.server(self.key)
+        if server is None or "deletionTimestamp" in server["metadata"]:
+            return False
+        return bool(server["metadata"]["uid"] == self.uid)
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.woken.wait()
+        except TimeoutError:
+            pass
+
+    async def _guarded(self) -> float:
+        """Run one pass; whatever it raises is its own matter. Returns how long to wait."""
+        name = "/".join(self.key)
+        started = self.clock.monotonic()
+        outcome = "done"
+        try:
+            failed, wait = await self._pass()
+        except ConflictError as error:
+            log.info("%s: %s", name, error)
+            outcome, failed, wait = "conflict", [], CONFLICT_SECONDS
+        except KubeError as error:
+            log.warning("%s: %s", name, error)
+            outcome, failed, wait = "failed", [str(error)], 0.0
+        except Exception:
+            log.exception("%s: this pass failed", name)
+            outcome, failed, wait = "failed", ["the pass failed"], 0.0
+        self.failures = self.failures + 1 if failed else 0
+        metrics.RECONCILE_SECONDS.labels(outcome).observe(self.clock.monotonic() - started)
+        return backoff(self.failures) if failed else wait
+
+    async def _pass(self) -> tuple[list[str], float]:
+        if not self.may_decide():
+            return ["the lease is not held"], 0.0
+        seen = await self._observe()
+        now = self.clock.now()
+        evidence = self.judge.evidence(seen, now)
+        plan = self.planner(seen, evidence, now)
+        self.poller.set_interval(self.key, plan.poll_seconds)
+        failed = await self.applier.carry_out(seen, plan)
+        for sentence in failed:
+            log.warning("%s: %s", "/".join(self.key), sentence)
+        status = with_failures(plan.status, failed, generation=seen.server.generation, now=now)
+        await self.status.write(self.key, status)
+        for event in plan.events:
+            await self.events.post(seen.server.model_dump(include={"metadata"}), event)
+        return failed, plan.requeue_after
+
+    async def _observe(self) -> World:
+        settings, heard = self.settings, self.poller.heard
+        first = world(self.key, self.store, settings=settings, heard=heard, claim_views=())
+        views = await self.claims.views(self.key[0], named_claims(first.server))
+        return world(self.key, self.store, settings=settings, heard=self.poller.heard, claim_views=views)
+
+
+def backoff(failures: int) -> float:
+    """Delay after so many failures in a row, spread so that servers don't retry in step."""
+    seconds = min(BACKOFF_CAP_SECONDS, BACKOFF_SECONDS * 2.0 ** min(failures, 16))
+    return seconds * random.uniform(0.75, 1.0)  # noqa: S311 - no secret
+
+
+@dataclass
+class Loops:
+    """All running loops."""
+
+    store: Store
+    make: Callable[[Key, str], ServerLoop] | None = None
+    """Set once everything that a loop needs is there; nothing wakes a loop earlier."""
+    _running: dict[Key, tuple[ServerLoop, asyncio.Task[None]]] = field(default_factory=dict)
+
+    def wake(self, key: Key) -> None:
+        """Tell a server's loop that something changed; start it where there is none."""
+        server = self.store.server(key)
+        running = self._running.get(key)
+        if running is not None and not running[1].done():
+            running[0].woken.set()
+            if server is None or running[0].uid == server["metadata"]["uid"]:
+                return
+        if server is not None and "deletionTimestamp" not in server["metadata"]:
+            self._start(key, str(server["metadata"]["uid"]))
+
+    def _start(self, key: Key, uid: str) -> None:
+        if self.make is None:
+            raise RuntimeError("a server was seen before its loop could be made")
+        before = self._running.get(key)
+        loop = self.make(key, uid)
+        task = asyncio.create_task(_after(before[1] if before else None, loop.run))
+        self._running[key] = (loop, task)
+        metrics.SERVERS.set(len(self._running))
+        task.add_done_callback(lambda done: self._ended(key, done))
+
+    def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
+        if key in self._running and self._running[key][1] is task:
+            del self._running[key]
+        metrics.SERVERS.set(len(self._running))
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s: the loop ended: %s", "/".join(key), error)
+
+    async def stop(self) -> None:
+        """Cancel every loop and wait for its end."""
+        tasks = [task for _, task in self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _after(earlier: asyncio.Task[None] | None, run: Callable[[], Awaitable[None]]) -> None:
+    """Run once an earlier object of the same name has ended its pass."""
+    if earlier is not None:
+        await asyncio.wait([earlier])
+    await run()

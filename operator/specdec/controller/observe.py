@@ -1,0 +1,126 @@
+"""One server's world, as the planner sees it, out of the watches' memory and the agents' last words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from specdec.api.base import GROUP
+from specdec.api.v1alpha1 import SpecDecodeServer
+from specdec.controller.clock import parse
+from specdec.controller.kinds import CONFIG_MAP, CONTROLLER_REVISION, POD, STATEFUL_SET
+from specdec.controller.store import Key, Store
+from specdec.engine.protocol import LaunchPlan, Phase, Status
+from specdec.resources import launch_plan_of, revision_record
+from specdec.resources.labels import RESTART_HASH, config_map_name
+from specdec.rollout.revisions import claims
+from specdec.rollout.world import ClaimView, PodView, Settings, World
+
+REQUEST = f"{GROUP}/request"
+"""Annotation with a one-shot verb: VERB@REVISION@NONCE."""
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What an agent said, and when."""
+
+    status: Status
+    at: float
+
+
+def named_claims(server: SpecDecodeServer) -> tuple[str, ...]:
+    """Claims that must be there for a pod to start."""
+    cache = server.spec.engine.cache_claim
+    return tuple(sorted({*claims(server), *([cache] if cache else [])}))
+
+
+def world(
+    key: Key,
+    store: Store,
+    *,
+    settings: Settings,
+    heard: Mapping[str, Heard],
+    claim_views: tuple[ClaimView, ...],
+) -> World:
+    """Everything that is known of a server; the caller has made sure that the server exists."""
+    manifest = store.server(key)
+    if manifest is None:
+        raise LookupError(f"there is no server {'/'.join(key)}")
+    server = SpecDecodeServer.model_validate(manifest)
+    uid = manifest["metadata"]["uid"]
+    workload = _owned(store.get(STATEFUL_SET, key[0], server.name), uid)
+    return World(
+        server=server,
+        settings=settings,
+        pods=_pods(store, key, workload, heard),
+        claims=claim_views,
+        revisions=tuple(
+            revision_record(item) for item in store.children(CONTROLLER_REVISION, key) if _owned(item, uid)
+        ),
+        launch_plan=_launch_plan(_owned(store.get(CONFIG_MAP, key[0], config_map_name(server.name)), uid)),
+        workload=workload,
+        request=manifest["metadata"].get("annotations", {}).get(REQUEST, ""),
+    )
+
+
+def _owned(manifest: Manifest | None, uid: str) -> Manifest | None:
+    """Leave out what belongs to an earlier object of the same name."""
+    if manifest is None:
+        return None
+    owners = manifest["metadata"].get("ownerReferences", ())
+    return manifest if any(owner["uid"] == uid for owner in owners) else None
+
+
+def _launch_plan(manifest: Manifest | None) -> LaunchPlan | None:
+    if manifest is None:
+        return None
+    try:
+        return launch_plan_of(manifest)
+    except (ValidationError, KeyError):
+        return None  # broken by someone's hand: the next apply mends it
+
+
+def _pods(
+    store: Store, key: Key, workload: Manifest | None, heard: Mapping[str, Heard]
+) -> tuple[PodView, ...]:
+    if workload is None:
+        return ()
+    uid = workload["metadata"]["uid"]
+    mine = [pod for pod in store.children(POD, key) if _owned(pod, uid)]
+    return tuple(pod_view(pod, heard.get(pod["metadata"]["uid"])) for pod in mine)
+
+
+def pod_view(pod: Manifest, heard: Heard | None) -> PodView:
+    """One pod, as kubelet, scheduler and agent see it."""
+    metadata, status = pod["metadata"], pod.get("status", {})
+    conditions = {item["type"]: item for item in status.get("conditions", ())}
+    scheduled = conditions.get("PodScheduled", {})
+    ready = conditions.get("Ready", {}).get("status") == "True"
+    container: Manifest = next(iter(status.get("containerStatuses", ())), {})
+    waiting = container.get("state", {}).get("waiting", {})
+    deleting_since = parse(metadata.get("deletionTimestamp"))
+    return PodView(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        created=parse(metadata["creationTimestamp"]) or 0.0,
+        ready=ready and deleting_since is None,
+        deleting=deleting_since is not None,
+        deleting_since=deleting_since,
+        restart_hash=metadata.get("labels", {}).get(RESTART_HASH, ""),
+        unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
+        waiting_reason=waiting.get("reason", ""),
+        waiting_message=waiting.get("message", ""),
+        restarts=int(container.get("restartCount", 0)),
+        was_ready=ready or _served(heard),
+        status=heard.status if heard else None,
+        heard_at=heard.at if heard else None,
+    )
+
+
+def _served(heard: Heard | None) -> bool:
+    return heard is not None and heard.status.phase in (Phase.SERVING, Phase.DRAINING)

@@ -1,0 +1,126 @@
+"""One poller for all engines: asks each agent as often as its server's plan says.
+
+At rest that is every 5 s. With a candidate it is a long poll: the agent answers as soon as its state
+changes, at the latest after the interval with fresh counters. A server's loop is woken only by news.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from specdec.controller.agents import AgentError, Agents
+from specdec.controller.clock import Clock
+from specdec.controller.kinds import POD
+from specdec.controller.observe import Heard
+from specdec.controller.store import Key, Store, server_of
+
+log = logging.getLogger(__name__)
+
+REST_SECONDS = 5.0
+"""Interval where no plan has said another one."""
+LONG_POLL_BELOW = 2.0
+"""Intervals shorter than this are long polls."""
+TICK_SECONDS = 0.05
+FIRST_SECONDS = 1.0
+"""Interval while an agent has not answered yet: a pod that starts is seen within a second."""
+
+
+@dataclass
+class _Pod:
+    """One pod's place in the round."""
+
+    server: Key
+    address: str
+    due: float
+    busy: asyncio.Task[None] | None = None
+
+
+@dataclass
+class Poller:
+    """Asks the agents and remembers what they said."""
+
+    agents: Agents
+    store: Store
+    clock: Clock
+    wake: Callable[[Key], None]
+    slots: int = 64
+    heard: dict[str, Heard] = field(default_factory=dict)
+    """By pod UID."""
+    _pods: dict[str, _Pod] = field(default_factory=dict)
+    _intervals: dict[Key, float] = field(default_factory=dict)
+
+    def set_interval(self, server: Key, seconds: float) -> None:
+        """Ask a server's agents this often; a shorter interval counts at once."""
+        if seconds < self._intervals.get(server, REST_SECONDS):
+            for pod in self._pods.values():
+                if pod.server == server:
+                    pod.due = 0.0
+        self._intervals[server] = seconds
+
+    async def run(self) -> None:
+        """Go round for ever."""
+        slots = asyncio.Semaphore(self.slots)
+        try:
+            while True:
+                self._follow_pods()
+                now = self.clock.monotonic()
+                for uid, pod in self._pods.items():
+                    if pod.due <= now and (pod.busy is None or pod.busy.done()):
+                        pod.due = now + self._interval(uid, pod)
+                        pod.busy = asyncio.create_task(self._ask(uid, pod, slots))
+                await asyncio.sleep(TICK_SECONDS)
+        finally:
+            for pod in self._pods.values():
+                if pod.busy is not None:
+                    pod.busy.cancel()
+
+    async def ask_now(self, uid: str) -> None:
+        """Ask one agent before anything else is decided: it has just taken a command."""
+        pod = self._pods.get(uid)
+        if pod is not None:
+            await self._ask(uid, pod, asyncio.Semaphore(1), wait=0.0)
+
+    def _interval(self, uid: str, pod: _Pod) -> float:
+        wanted = self._intervals.get(pod.server, REST_SECONDS)
+        return wanted if uid in self.heard else min(wanted, FIRST_SECONDS)
+
+    def _follow_pods(self) -> None:
+        """Take pods in that have an address, and forget those that are gone."""
+        current: dict[str, _Pod] = {}
+        for manifest in self.store.all(POD):
+            address = manifest.get("status", {}).get("podIP", "")
+            server = server_of(manifest)
+            if not address or server is None:
+                continue
+            uid = manifest["metadata"]["uid"]
+            known = self._pods.get(uid)
+            if known is None or known.address != address:
+                known = _Pod(server, address, due=0.0)
+            current[uid] = known
+        self._pods = current
+        self.heard = {uid: heard for uid, heard in self.heard.items() if uid in current}
+
+    async def _ask(self, uid: str, pod: _Pod, slots: asyncio.Semaphore, wait: float | None = None) -> None:
+        before = self.heard.get(uid)
+        interval = self._interval(uid, pod)
+        if wait is None:
+            wait = interval if interval < LONG_POLL_BELOW and before else 0.0
+        async with slots:
+            try:
+                status = await self.agents.status(
+                    pod.address, since=before.status.serial if before else None, wait=wait
+                )
+            except AgentError as error:
+                log.debug("%s", error)
+                if before and self.clock.now() - before.at > REST_SECONDS:
+                    self.wake(pod.server)  # silence is a state, too
+                return
+        if status.pod_uid != uid:
+            log.warning("the agent at %s says it is pod %s, not %s", pod.address, status.pod_uid, uid)
+            return
+        self.heard[uid] = Heard(status, self.clock.now())
+        if before is None or status != before.status:
+            self.wake(pod.server)

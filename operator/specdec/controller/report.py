@@ -1,0 +1,37 @@
+"""What could not be carried out, said in the status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from specdec.api.base import Condition
+from specdec.api.v1alpha1 import SpecDecodeServerStatus
+
+RECONCILING = "Reconciling"
+APPLY_FAILED = "ApplyFailed"
+"""Reason: an object could not be written or an agent did not take a command; the operator goes on trying."""
+
+
+def with_failures(
+    status: SpecDecodeServerStatus, failed: Sequence[str], *, generation: int, now: float
+) -> SpecDecodeServerStatus:
+    """Add what failed to a planned status; the plan assumed that everything works."""
+    if not failed:
+        return status
+    others = [condition for condition in status.conditions if condition.type != RECONCILING]
+    before = next((condition for condition in status.conditions if condition.type == RECONCILING), None)
+    since = before.last_transition_time if before and before.status == "True" else _time(now)
+    condition = Condition(
+        type=RECONCILING,
+        status="True",
+        observed_generation=generation,
+        last_transition_time=since,
+        reason=APPLY_FAILED,
+        message="; ".join(failed)[:1024],
+    )
+    return status.model_copy(update={"conditions": (*others, condition), "reason": APPLY_FAILED})
+
+
+def _time(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
