@@ -18,6 +18,6 @@ it were right, so with k steps the accept length is 1 + p + p^2 + ... + p^k on a
 from tests.support.models.catalog import NAMES, make
 from tests.support.models.drafter import DrafterShape, drafter
 from tests.support.models.target import kimi
-from tests.support.models.theory import expected_accept_length, simulate
+from tests.support.models.theory import answer, expected_accept_length, simulate
 
-__all__ = ["NAMES", "DrafterShape", "drafter", "expected_accept_length", "kimi", "make", "simulate"]
+__all__ = ["NAMES", "DrafterShape", "answer", "drafter", "expected_accept_length", "kimi", "make", "simulate"]

@@ -33,3 +33,11 @@ def simulate(last_token: int, tokens: int, quality: float, steps: int = 3) -> li
         calls.append(correct)
         written += correct + 1
     return calls
+
+
+def answer(last_token: int, tokens: int) -> list[int]:
+    """Greedy answer to a prompt that ends with this token, whatever drafts for it."""
+    written = [int(SIGMA[last_token])]
+    while len(written) < tokens:
+        written.append(int(SIGMA[written[-1]]))
+    return written

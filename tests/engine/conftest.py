@@ -1,0 +1,46 @@
+"""Fixtures of the tests on the real engine: one process, shared, with broken drafters by swap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from tests.support.engine import STEPS, Engine, EngineSlot, Launch
+from tests.support.models.codes import FIRST_TEXT, WIDTH
+
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def slot() -> Iterator[EngineSlot]:
+    """Hold the one engine that may run."""
+    held = EngineSlot()
+    yield held
+    held.clear()
+
+
+@pytest.fixture
+def engine(slot: EngineSlot) -> Engine:
+    """Engine that serves with the good drafter, drafting on."""
+    from specdec.engine.loopback import Steps
+
+    running = slot.use(Launch("good"))
+    report = running.report()
+    if report.steps != STEPS:
+        running.order(Steps(steps=STEPS))
+    if report.revision != "good":
+        running.swap("good")
+    return running
+
+
+@pytest.fixture
+def prompts() -> Iterator[list[int]]:
+    """Endless prompts of ten tokens that no test has used before, so that none meets the cache."""
+    return map(_prompt, _numbers)
+
+
+def _prompt(number: int) -> list[int]:
+    text = WIDTH - FIRST_TEXT
+    head = [FIRST_TEXT + number % text, FIRST_TEXT + number // text % text]
+    return [*head, *(FIRST_TEXT + (number * 7 + place * 11) % text for place in range(8))]

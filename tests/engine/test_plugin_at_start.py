@@ -1,0 +1,57 @@
+"""What the plugin checks and sets before the engine serves its first request."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.engine import STEPS, EngineSlot, Launch, failing_start, start_report
+from tests.support.models import answer
+
+from specdec.engine.loopback import Steps
+from specdec.engine.plugin import DRAFTER_PATCHES, PATCHES
+from specdec.engine.protocol import Drafting
+
+pytestmark = pytest.mark.engine
+
+
+def test_a_start_on_a_renamed_drafter_ends_before_any_request_and_names_the_tensors(slot: EngineSlot):
+    slot.clear()
+    with failing_start(Launch("renamed")) as engine:
+        report = start_report(engine)
+        assert engine.process.returncode != 0
+        assert not (engine.run_dir / "scheduler-0.sock").exists()
+        assert report.reason == "TensorsNotConsumed"
+        assert report.load is not None
+        assert "model.decoder.0.self_attn.q_proj.weight" in report.load.not_consumed
+        assert "model.layers.0.self_attn.qkv_proj.weight" in report.load.not_fed
+        # The log names the first few.
+        assert "specdec refuses to start: TensorsNotConsumed" in engine.log.read_text()
+        assert "model.decoder.0." in engine.log.read_text()
+
+
+def test_a_start_without_a_drafter_serves_and_counts_tokens(slot: EngineSlot, prompts):
+    engine = slot.use(Launch(""))
+    prompt = next(prompts)
+    assert engine.generate(prompt, 20).tokens == answer(prompt[-1], 20)
+    report = engine.report()
+    assert set(PATCHES) <= set(report.patches)
+    assert (report.revision, report.steps, report.states) == ("", 0, ())
+    # The first token comes from prefill.
+    assert engine.counters(steps=0).tokens == 19
+    assert engine.order(Steps(steps=STEPS)).reason == "NoSuchSteps"
+
+
+def test_a_start_with_drafting_off_serves_its_first_batch_without_drafts(slot: EngineSlot, prompts):
+    engine = slot.use(Launch("embedding", Drafting.OFF))
+    report = engine.report()
+    assert set(PATCHES + DRAFTER_PATCHES) <= set(report.patches)
+    assert (report.steps, report.states) == (0, (0, STEPS))
+    prompt = next(prompts)
+    assert engine.generate(prompt, 20).tokens == answer(prompt[-1], 20)
+    assert engine.counters().calls == 0
+
+
+def test_a_drafter_that_reads_the_embedding_output_drafts_as_it_was_trained(slot: EngineSlot, prompts):
+    engine = slot.use(Launch("embedding", Drafting.OFF))
+    assert engine.order(Steps(steps=STEPS)).state == "done"
+    generation = engine.generate(next(prompts), 41)
+    assert (generation.calls, generation.drafts) == (10, 30)
