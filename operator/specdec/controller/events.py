@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specdec.api.base import API_VERSION, KIND
-from specdec.controller.clock import Clock, micro_time
+from specdec.controller.clock import Clock
 from specdec.controller.kinds import EVENT
 from specdec.controller.kube import Kube, KubeError
 from specdec.resources.labels import OPERATOR
+from specdec.rollout.clock import exact
 from specdec.rollout.world import Event
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class EventPoster:
                 "name": f"{metadata['name']}.{uuid.uuid4().hex[:16]}",
                 "namespace": metadata["namespace"],
             },
-            "eventTime": micro_time(self.clock.now()),
+            "eventTime": exact(self.clock.now()),
             "reportingController": OPERATOR,
             "reportingInstance": self.identity[:128],
             "action": "Reconcile",

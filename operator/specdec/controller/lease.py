@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specdec.controller import metrics
-from specdec.controller.clock import Clock, micro_time
+from specdec.controller.clock import Clock
 from specdec.controller.kinds import LEASE
 from specdec.controller.kube import ConflictError, Kube, KubeError
+from specdec.rollout.clock import exact
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ class Lease:
         return True
 
     async def _write(self, lease: Manifest | None) -> Manifest | None:
-        now = micro_time(self.clock.now())
+        now = exact(self.clock.now())
         if lease is None:
             return await self.kube.create(LEASE, self.namespace, self._first(now))
         spec = lease["spec"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from specdec.api.base import Condition
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
+from specdec.rollout.clock import text
 
 RECONCILING = "Reconciling"
 APPLY_FAILED = "ApplyFailed"
@@ -21,7 +21,7 @@ def with_failures(
         return status
     others = [condition for condition in status.conditions if condition.type != RECONCILING]
     before = next((condition for condition in status.conditions if condition.type == RECONCILING), None)
-    since = before.last_transition_time if before and before.status == "True" else _time(now)
+    since = before.last_transition_time if before and before.status == "True" else text(now)
     condition = Condition(
         type=RECONCILING,
         status="True",
@@ -31,7 +31,3 @@ def with_failures(
         message="; ".join(failed)[:1024],
     )
     return status.model_copy(update={"conditions": (*others, condition), "reason": APPLY_FAILED})
-
-
-def _time(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

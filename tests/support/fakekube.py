@@ -1,0 +1,105 @@
+"""An API server in memory, as far as the controller needs one: versions, conflicts, owners and a list of writes.
+
+It stands in where time is virtual or faults are made on purpose; the real one is used in tests/cluster.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import uuid
+from typing import Any
+
+from specdec.controller.kinds import KINDS, Kind
+from specdec.controller.kube import ConflictError, KubeError
+
+Manifest = dict[str, Any]
+
+
+class FakeKube:
+    """Has the methods of `specdec.controller.kube.Kube`."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str, str], Manifest] = {}
+        self.writes: list[tuple[str, str, str]] = []
+        """Verb, kind (with subresource) and name of every write that changed something or failed."""
+        self.failures: dict[str, KubeError] = {}
+        """Errors by kind: what every write of it gets."""
+        self._versions = itertools.count(1)
+
+    def add(self, manifest: Manifest) -> Manifest:
+        """Put an object there without counting a write."""
+        stored = self._stamped(copy.deepcopy(manifest))
+        self.objects[_address(stored)] = stored
+        return copy.deepcopy(stored)
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        return copy.deepcopy(self.objects.get((kind.kind, namespace, name)))
+
+    async def list(self, kind: Kind, namespace: str = "", label: str = "", limit: int = 0) -> list[Manifest]:
+        return [
+            copy.deepcopy(item)
+            for (of, where, _), item in self.objects.items()
+            if of == kind.kind and namespace in ("", where)
+        ]
+
+    async def create(self, kind: Kind, namespace: str, manifest: Manifest) -> Manifest:
+        self._write("create", manifest)
+        if _address(manifest) in self.objects:
+            raise ConflictError("exists already", 409)
+        return self.add(manifest)
+
+    async def replace(self, kind: Kind, namespace: str, manifest: Manifest) -> Manifest:
+        self._write("update", manifest)
+        live = self.objects[_address(manifest)]
+        if manifest["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
+            raise ConflictError("changed since", 409)
+        return self.add(manifest)
+
+    async def apply(self, manifest: Manifest, subresource: str = "") -> Manifest:
+        self._write("patch", manifest, subresource)
+        live = self.objects.get(_address(manifest))
+        wanted = manifest["metadata"].get("resourceVersion")
+        if live is not None and wanted and wanted != live["metadata"]["resourceVersion"]:
+            raise ConflictError("changed since", 409)
+        base = copy.deepcopy(live or {})
+        merged = (
+            {**base, "status": manifest["status"]} if subresource == "status" else _merged(base, manifest)
+        )
+        if live is not None and merged == live:
+            return copy.deepcopy(live)
+        return self.add(merged)
+
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, uid: str, grace_seconds: int | None = None
+    ) -> None:
+        self.writes.append(("delete", kind.kind, name))
+        live = self.objects.get((kind.kind, namespace, name))
+        if live is not None and live["metadata"]["uid"] == uid:
+            del self.objects[kind.kind, namespace, name]
+
+    def _write(self, verb: str, manifest: Manifest, subresource: str = "") -> None:
+        kind = KINDS[manifest["kind"]].kind
+        self.writes.append(
+            (verb, f"{kind}/{subresource}" if subresource else kind, manifest["metadata"]["name"])
+        )
+        if kind in self.failures:
+            raise self.failures[kind]
+
+    def _stamped(self, manifest: Manifest) -> Manifest:
+        metadata = manifest["metadata"]
+        metadata.setdefault("uid", str(uuid.uuid4()))
+        metadata.setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
+        metadata["resourceVersion"] = str(next(self._versions))
+        return manifest
+
+
+def _address(manifest: Manifest) -> tuple[str, str, str]:
+    metadata = manifest["metadata"]
+    return manifest["kind"], metadata["namespace"], metadata["name"]
+
+
+def _merged(base: Any, over: Any) -> Any:
+    if not isinstance(base, dict) or not isinstance(over, dict):
+        return copy.deepcopy(over)
+    return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}

@@ -1,0 +1,73 @@
+"""One poller for all engines: how often agents are asked, and what wakes a loop."""
+
+import asyncio
+
+import pytest
+from tests.support.controllerparts import KEY, Parts, calm, pod, status
+
+pytestmark = pytest.mark.looptime
+
+
+async def polled(parts: Parts, seconds: float) -> None:
+    task = asyncio.create_task(parts.poller.run())
+    await asyncio.sleep(seconds)
+    task.cancel()
+
+
+async def test_at_rest_an_agent_is_asked_every_5_s():
+    parts = Parts(calm)
+    parts.add(pod())
+    parts.agents.said["10.0.0.1"] = status()
+    await polled(parts, 60)
+    assert 11 <= len(parts.agents.asked) <= 14
+
+
+async def test_only_news_wake_the_loop():
+    parts = Parts(calm)
+    parts.add(pod())
+    parts.agents.said["10.0.0.1"] = status()
+    await polled(parts, 60)
+    assert parts.woken == [KEY]
+
+
+async def test_with_a_candidate_a_change_is_seen_at_once():
+    parts = Parts(calm)
+    parts.add(pod())
+    parts.agents.said["10.0.0.1"] = status()
+    task = asyncio.create_task(parts.poller.run())
+    await asyncio.sleep(2)
+    parts.poller.set_interval(KEY, 1.0)
+    await asyncio.sleep(2.5)
+    parts.woken.clear()
+    parts.agents.said["10.0.0.1"] = status(serial=2)
+    await asyncio.sleep(0.1)
+    task.cancel()
+    assert parts.woken == [KEY]
+
+
+async def test_an_agent_that_never_answered_is_asked_every_second():
+    parts = Parts(calm)
+    parts.add(pod())
+    await polled(parts, 10)
+    assert 9 <= len(parts.agents.asked) <= 12
+
+
+async def test_an_agent_that_says_it_is_another_pod_is_not_believed():
+    parts = Parts(calm)
+    parts.add(pod())
+    parts.agents.said["10.0.0.1"] = status(pod_uid="someone-else")
+    await polled(parts, 10)
+    assert parts.poller.heard == {}
+
+
+async def test_a_pod_that_is_gone_is_forgotten():
+    parts = Parts(calm)
+    stored = parts.add(pod())
+    parts.agents.said["10.0.0.1"] = status()
+    task = asyncio.create_task(parts.poller.run())
+    await asyncio.sleep(1)
+    assert set(parts.poller.heard) == {"pod-uid"}
+    parts.store.drop(stored)
+    await asyncio.sleep(1)
+    task.cancel()
+    assert parts.poller.heard == {}
