@@ -1,0 +1,174 @@
+"""The header of a safetensors file, parsed as if an enemy had written it.
+
+Bounds come first: the header's length is judged before it is read, and the number of tensors before it is
+parsed, so that a refused file costs 8 bytes and microseconds. Then everything that the format promises is
+checked: names are unique, every tensor's bytes are as many as its shape needs, tensors lie without overlap
+or gap, and the file ends where the last one does (huggingface/safetensors, tensor.rs `validate`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from specdec.preflight.finding import printable
+from specdec.preflight.source import Source, UnreadableError
+
+BITS = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
+    "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32,
+    "F32": 32, "C64": 64, "F64": 64, "I64": 64, "U64": 64,
+}  # fmt: skip
+"""Types that the format knows, and their size."""
+MAX_DIMENSIONS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One tensor: `start` and `end` count from the beginning of the file."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    file: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of a header is believed."""
+
+    header_bytes: int
+    tensors: int
+
+
+DRAFTER = Limits(4 << 20, 8192)
+"""A drafter has some dozen tensors in a few KB."""
+TARGET = Limits(16 << 20, 131_072)
+"""The largest shard of a 1T-parameter mixture of experts has some thousand tensors in 2 MB."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What one file declares."""
+
+    entries: tuple[Entry, ...]
+    metadata: dict[str, str]
+
+
+def read_header(source: Source, file: str, size: int, limits: Limits) -> Header:
+    """Read and check one file's header.
+
+    Raises
+    ------
+    UnreadableError
+        It is not what the format allows, or larger than the limits.
+    """
+    raw = _raw(source, file, size, limits)
+    crowd = raw.count(b"{")
+    if crowd > limits.tensors + 2:
+        raise _malformed(
+            "HeaderTooLarge", file, f"declares about {crowd} tensors", f"at most {limits.tensors}"
+        )
+    begin = 8 + len(raw)
+    try:
+        text = raw.decode("utf-8")
+        pairs = json.loads(text, object_pairs_hook=_unique)
+    except UnicodeDecodeError as error:
+        raise _malformed("HeaderMalformed", file, "has a header that is not UTF-8", "UTF-8 JSON") from error
+    except _RepeatedError as error:
+        found = f"declares {printable(str(error))} twice"
+        raise _malformed("TensorRepeated", file, found, "every name once") from error
+    except (ValueError, RecursionError) as error:
+        found = f"has a header that is not JSON ({printable(str(error), 60)})"
+        raise _malformed("HeaderMalformed", file, found, "one JSON object") from error
+    if not isinstance(pairs, dict):
+        raise _malformed("HeaderMalformed", file, "has a header that is no object", "one JSON object")
+    metadata = pairs.pop("__metadata__", None)
+    entries = tuple(_entry(file, name, value, begin, size) for name, value in pairs.items())
+    _laid_out(file, entries, begin, size)
+    return Header(entries, _metadata(metadata))
+
+
+def _raw(source: Source, file: str, size: int, limits: Limits) -> bytes:
+    length = int.from_bytes(source.read(file, 0, 8), "little") if size >= 8 else 0
+    if size < 8 or length < 2 or length > size - 8:
+        raise _malformed(
+            "HeaderMalformed", file, f"has {size} bytes and declares a header of {length}", "a whole file"
+        )
+    if length > limits.header_bytes:
+        raise _malformed(
+            "HeaderTooLarge", file, f"declares a header of {length} bytes", f"at most {limits.header_bytes}"
+        )
+    raw = source.read(file, 8, length)
+    if len(raw) < length:
+        raise _malformed("FileTruncated", file, f"ends inside its header of {length} bytes", "a whole file")
+    return raw
+
+
+class _RepeatedError(Exception):
+    """A JSON object has one key twice; parsers differ on which of them counts."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise _RepeatedError(counts.most_common(1)[0][0])
+    return found
+
+
+def _metadata(value: Any) -> dict[str, str]:
+    return {str(key): str(item) for key, item in value.items()} if isinstance(value, dict) else {}
+
+
+def _entry(file: str, name: str, value: Any, begin: int, size: int) -> Entry:
+    shown = printable(name)
+    if not isinstance(value, dict) or not {"dtype", "shape", "data_offsets"} <= value.keys():
+        raise _malformed(
+            "HeaderMalformed", file, f"describes {shown} incompletely", "dtype, shape and data_offsets"
+        )
+    dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in BITS:
+        raise _malformed(
+            "DtypeUnknown", file, f"gives {shown} the type {printable(str(dtype))}", "a type of safetensors"
+        )
+    if not _counts(shape) or len(shape) > MAX_DIMENSIONS:
+        raise _malformed("HeaderMalformed", file, f"gives {shown} a shape that is none", "whole numbers")
+    if not _counts(offsets) or len(offsets) != 2:
+        raise _malformed("HeaderMalformed", file, f"gives {shown} offsets that are none", "two whole numbers")
+    first, last = offsets
+    if first > last or begin + last > size:
+        code = "FileTruncated" if first <= last else "TensorOutOfBounds"
+        found = f"places {shown} at bytes {first} to {last} of {size - begin}"
+        raise _malformed(code, file, found, "a place inside the file")
+    if prod(shape) * BITS[dtype] != (last - first) * 8:
+        found = f"gives {shown} {last - first} bytes for {dtype} {list(shape)}"
+        raise _malformed("TensorSizeWrong", file, found, f"{prod(shape) * BITS[dtype] // 8} bytes")
+    return Entry(name, dtype, tuple(shape), file, begin + first, begin + last)
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, list) and all(type(item) is int and 0 <= item < 1 << 63 for item in value)
+
+
+def _laid_out(file: str, entries: tuple[Entry, ...], begin: int, size: int) -> None:
+    """Refuse overlaps, gaps and trailing bytes: loaders differ on what they make of them."""
+    place, before = begin, "the header"
+    for entry in sorted(entries, key=lambda entry: (entry.start, entry.end)):
+        if entry.start != place:
+            relation = "overlaps" if entry.start < place else "leaves a gap after"
+            found = f"has {printable(entry.name)} where it {relation} {printable(before)}"
+            raise _malformed("TensorsMisplaced", file, found, "tensors side by side")
+        place, before = entry.end, entry.name
+    if place != size:
+        found = f"has {size - place} bytes after its last tensor"
+        raise _malformed("TensorsMisplaced", file, found, "a file that ends with its last tensor")
+
+
+def _malformed(code: str, file: str, found: str, expected: str) -> UnreadableError:
+    return UnreadableError(code, f"{file} {found}", expected, "copy the file again, or export it anew")

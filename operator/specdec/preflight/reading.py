@@ -1,0 +1,230 @@
+"""Reading a model's folder without believing it: every fault becomes a finding, none a traceback.
+
+Only config.json, the index, headers and a drafter's token map (two small integer tables) are read: no weight is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from typing import Any
+
+from specdec.preflight.finding import Finding, Severity, some
+from specdec.preflight.header import DRAFTER, TARGET, Entry, Limits, read_header
+from specdec.preflight.source import Source, UnreadableError
+
+CONFIG = "config.json"
+INDEX = "model.safetensors.index.json"
+CARD = "README.md"
+CARD_BYTES = 16 << 10
+CONFIG_BYTES = 1 << 20
+INDEX_BYTES = 40 << 20
+"""The index of a 1T-parameter model with 200 000 tensors has about 20 MB."""
+FORMAT = "huggingface/safetensors, README.md (format)"
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+@dataclass
+class Reading:
+    """What a folder says of a model."""
+
+    source: Source
+    config: dict[str, Any] | None = None
+    entries: dict[str, Entry] = field(default_factory=dict)
+    """The tensors that were asked for, by name."""
+    metadata: dict[str, str] = field(default_factory=dict)
+    card: str = ""
+    """Beginning of its README."""
+    files: dict[str, int] = field(default_factory=dict)
+    tensors: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    def blame(self, error: UnreadableError, severity: Severity = Severity.ERROR) -> None:
+        """Turn a refusal into a finding."""
+        self.findings.append(Finding(error.code, severity, error.found, error.expected, error.hint, FORMAT))
+
+    def refuse(self, code: str, found: str, expected: str, hint: str) -> None:
+        """Add a finding of this module's own."""
+        self.blame(UnreadableError(code, found, expected, hint))
+
+
+def read_model(
+    source: Source, limits: Limits, keep: Callable[[Entry], bool] = lambda _entry: True
+) -> Reading:
+    """Read a folder; of its tensors keep those that the caller wants."""
+    reading = Reading(source)
+    try:
+        reading.files = source.sizes()
+    except UnreadableError as error:
+        reading.blame(error)
+        return reading
+    reading.config = _read_config(reading)
+    reading.card = _read_card(reading)
+    shards = [name for name in reading.files if name.endswith(".safetensors")]
+    indexed = _read_index(reading, shards)
+    if not shards and indexed is None:
+        _no_weights(reading)
+    for shard in shards:
+        _read_shard(reading, shard, limits, keep, indexed)
+    for shard in sorted(set(indexed or ()) - set(shards)):
+        reading.refuse(
+            "ShardMissing", f"{INDEX} lists {some([shard])}, which is not there", "all listed files",
+            "copy the folder again",
+        )  # fmt: skip
+    return reading
+
+
+def read_drafter(source: Source) -> Reading:
+    """Read a drafter's folder with all its tensors."""
+    reading = read_model(source, DRAFTER)
+    if reading.config and reading.config.get("auto_map"):
+        reading.refuse(
+            "RemoteCode", "config.json has auto_map, which runs code from the folder", "no code in a drafter",
+            "remove the key: SGLang brings the drafter's class",
+        )  # fmt: skip
+    return reading
+
+
+def read_target(source: Source) -> Reading:
+    """Read a target's folder; its tensors are checked and counted, not kept."""
+    return read_model(source, TARGET, lambda _entry: False)
+
+
+def read_json(source: Source, name: str, size: int, most: int, code: str) -> dict[str, Any]:
+    """Read a JSON object that may be hostile.
+
+    Raises
+    ------
+    UnreadableError
+        It is too large, not JSON, no object, or has a key twice.
+    """
+    expected, hint = "one JSON object", "copy the file again"
+    if size > most:
+        raise UnreadableError(f"{code}TooLarge", f"{name} has {size} bytes", f"at most {most}", hint)
+    raw = source.read(name, 0, most + 1)
+    if raw.count(b"{") + raw.count(b"[") > 4096:
+        raise UnreadableError(f"{code}TooLarge", f"{name} nests thousands of objects", expected, hint)
+    try:
+        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(f"{code}Malformed", f"{name} is not JSON ({error})", expected, hint) from error
+    if not isinstance(value, dict):
+        raise UnreadableError(f"{code}Malformed", f"{name} holds a {type(value).__name__}", expected, hint)
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it has {some(sorted({name for name in names if names.count(name) > 1}))} twice")
+    return found
+
+
+def _read_config(reading: Reading) -> dict[str, Any] | None:
+    if CONFIG not in reading.files:
+        reading.refuse(
+            "ConfigMissing", f"{reading.source.label} has no {CONFIG}", "a model's folder", "check the path"
+        )
+        return None
+    try:
+        return read_json(reading.source, CONFIG, reading.files[CONFIG], CONFIG_BYTES, "Config")
+    except UnreadableError as error:
+        reading.blame(error)
+        return None
+
+
+def _read_card(reading: Reading) -> str:
+    if CARD not in reading.files:
+        return ""
+    try:
+        return reading.source.read(CARD, 0, CARD_BYTES).decode(errors="replace")
+    except UnreadableError:
+        return ""
+
+
+def _read_index(reading: Reading, shards: list[str]) -> dict[str, set[str]] | None:
+    """Names that the index puts into each file; None without an index."""
+    if INDEX not in reading.files:
+        return None
+    try:
+        index = read_json(reading.source, INDEX, reading.files[INDEX], INDEX_BYTES, "Index")
+    except UnreadableError as error:
+        reading.blame(error)
+        return None
+    placed = index.get("weight_map")
+    if not isinstance(placed, dict) or not all(isinstance(file, str) for file in placed.values()):
+        reading.refuse("IndexMalformed", f"{INDEX} has no weight_map", "names of files", "copy it again")
+        return None
+    files: dict[str, set[str]] = {}
+    for name, file in placed.items():
+        files.setdefault(file, set()).add(name)
+    outside = [file for file in files if "/" in file or "\\" in file]
+    if outside:
+        reading.refuse(
+            "LinkOutsideFolder", f"{INDEX} leads to {some(outside)}", "files of this folder", "export it anew"
+        )
+    stray = [shard for shard in shards if shard not in files]
+    if stray:
+        unlisted = UnreadableError(
+            "ShardNotIndexed", f"{some(stray)} is not in {INDEX}", "every file listed", "remove or list it"
+        )
+        reading.blame(unlisted, Severity.WARNING)
+    return files
+
+
+def _read_shard(
+    reading: Reading,
+    shard: str,
+    limits: Limits,
+    keep: Callable[[Entry], bool],
+    indexed: dict[str, set[str]] | None,
+) -> None:
+    try:
+        header = read_header(reading.source, shard, reading.files[shard], limits)
+    except UnreadableError as error:
+        reading.blame(error)
+        return
+    reading.metadata.update(header.metadata)
+    reading.tensors += len(header.entries)
+    listed = indexed.get(shard) if indexed is not None else None
+    if listed is not None:
+        wrong = sorted(listed.symmetric_difference(entry.name for entry in header.entries))
+        if wrong:
+            reading.refuse(
+                "IndexWrong", f"{INDEX} and {shard} disagree on {some(wrong)}", "the same names in both",
+                "export the index anew",
+            )  # fmt: skip
+    for entry in header.entries:
+        if not keep(entry):
+            continue
+        if entry.name in reading.entries:
+            other = reading.entries[entry.name].file
+            reading.refuse(
+                "TensorRepeated", f"{some([entry.name])} is in {other} and in {shard}", "every name once",
+                "remove the file that is left from another export",
+            )  # fmt: skip
+        reading.entries[entry.name] = entry
+
+
+def _no_weights(reading: Reading) -> None:
+    pickles = [name for name in reading.files if any(fnmatch(name, pattern) for pattern in PICKLES)]
+    if pickles:
+        reading.refuse(
+            "PickleOnly", f"{some(pickles)} and no *.safetensors", "safetensors",
+            "convert it: pickles run code when they are read, so none is ever opened",
+        )  # fmt: skip
+    else:
+        reading.refuse(
+            "NoWeights", f"{reading.source.label} has no *.safetensors", "at least one", "check the path"
+        )
+
+
+def config_keys(config: dict[str, Any]) -> Iterator[str]:
+    """Names of all keys, nested ones dotted."""
+    for key, value in config.items():
+        yield key
+        if isinstance(value, dict):
+            yield from (f"{key}.{inner}" for inner in config_keys(value))

@@ -1,0 +1,120 @@
+"""Where a checkpoint's bytes come from: a local folder here, the Hugging Face hub in the CLI."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Protocol
+
+
+class UnreadableError(Exception):
+    """A file can't be used; `code` is the finding's."""
+
+    def __init__(self, code: str, found: str, expected: str, hint: str) -> None:
+        super().__init__(f"{found}, expected {expected}: {hint}")
+        self.code = code
+        self.found = found
+        self.expected = expected
+        self.hint = hint
+
+
+class Source(Protocol):
+    """A flat folder of files, read in pieces."""
+
+    @property
+    def label(self) -> str:
+        """How people name it."""
+
+    def sizes(self) -> dict[str, int]:
+        """Names and sizes of its files.
+
+        Raises
+        ------
+        UnreadableError
+            It can't be listed.
+        """
+
+    def read(self, name: str, start: int, count: int) -> bytes:
+        """Read a piece of a file; shorter at its end.
+
+        Raises
+        ------
+        UnreadableError
+            It can't be read.
+        """
+
+
+class LocalFolder:
+    """A folder on this machine; links must stay inside (or lead into the same hub cache)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def label(self) -> str:
+        """The path as given."""
+        return str(self.folder)
+
+    def sizes(self) -> dict[str, int]:
+        """Names and sizes of its regular files, links resolved."""
+        try:
+            if not self.folder.is_dir():
+                raise UnreadableError(
+                    "FileMissing", f"{self.folder} is no folder", "a model's folder", "check the path"
+                )
+            found = {}
+            for entry in sorted(self.folder.iterdir()):
+                status = _status(entry)
+                if status is not None and stat.S_ISREG(status):
+                    found[entry.name] = entry.stat().st_size
+        except OSError as error:
+            raise unreadable(self.folder, error) from error
+        return found
+
+    def read(self, name: str, start: int, count: int) -> bytes:
+        """Read a piece of a file whose link, if it is one, stays inside."""
+        path = self.folder / name
+        self._inside(path)
+        try:
+            with path.open("rb") as file:
+                file.seek(start)
+                return file.read(count)
+        except OSError as error:
+            raise unreadable(path, error) from error
+
+    def _inside(self, path: Path) -> None:
+        if not path.is_symlink():
+            return
+        root, target = self.folder.resolve(), path.resolve()
+        # The hub's cache keeps files as snapshots/REVISION/NAME -> ../../blobs/SHA.
+        blobs = root.parent.parent / "blobs" if root.parent.name == "snapshots" else root
+        if not target.is_relative_to(root) and not target.is_relative_to(blobs):
+            raise UnreadableError(
+                "LinkOutsideFolder",
+                f"{path} leads to {target}",
+                "files inside the model's folder",
+                "copy the file into it",
+            )
+
+
+def _status(path: Path) -> int | None:
+    """Mode of what a path leads to; None for a dangling link, which counts as missing."""
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return path.lstat().st_mode
+
+
+def unreadable(path: Path, error: OSError) -> UnreadableError:
+    """Say why a file can't be read."""
+    if isinstance(error, FileNotFoundError):
+        return UnreadableError("FileMissing", f"{path} does not exist", "it to be there", "check the path")
+    reason = "no permission" if isinstance(error, PermissionError) else (error.strerror or str(error))
+    return UnreadableError(
+        "NotReadable",
+        f"{path} can't be read ({reason})",
+        "a readable file",
+        "check its mode, owner and volume",
+    )

@@ -1,0 +1,73 @@
+"""A drafter's token map: `d2t` says which target token each draft token is, `t2d` which target tokens it has.
+
+These two tables are the only tensor data that the preflight reads (together at most 4 MiB): whether
+`d2t` holds offsets or absolute ids can't be told from a header.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from specdec.preflight.header import Entry
+from specdec.preflight.source import Source
+
+MOST_BYTES = 2 << 20
+CODES = {"I64": "q", "I32": "i"}
+
+
+@dataclass(frozen=True)
+class TokenMap:
+    """What the tables say."""
+
+    d2t: Sequence[int] | None
+    t2d: bytes | None
+    """One byte for each target token."""
+
+    def targets(self) -> list[int]:
+        """Target ids as SGLang computes them."""
+        return [index + offset for index, offset in enumerate(self.d2t or ())]
+
+    @property
+    def looks_absolute(self) -> bool:
+        """Whether d2t holds target ids: t2d (or else the order) fits them and not the sums."""
+        if not self.d2t or not any(self.d2t):
+            return False
+        if self.t2d is not None:
+            return self._all_drafted(self.d2t) and not self._all_drafted(self.targets())
+        return all(before < after for before, after in zip(self.d2t, self.d2t[1:], strict=False))
+
+    def drafted(self) -> list[int]:
+        """Target ids that t2d marks."""
+        return [index for index, mark in enumerate(self.t2d or b"") if mark]
+
+    def _all_drafted(self, ids: Sequence[int]) -> bool:
+        marks = self.t2d or b""
+        return all(0 <= token < len(marks) and marks[token] for token in ids)
+
+
+def read_token_map(source: Source, entries: Mapping[str, Entry]) -> TokenMap:
+    """Read the tables, if their types and sizes are sane.
+
+    Raises
+    ------
+    UnreadableError
+        Their file can't be read.
+    """
+    d2t, t2d = _table(entries, "d2t"), _table(entries, "t2d")
+    offsets: array[int] | None = None
+    if d2t is not None and d2t.dtype in CODES and len(d2t.shape) == 1:
+        offsets = array(CODES[d2t.dtype], source.read(d2t.file, d2t.start, d2t.end - d2t.start))
+        if sys.byteorder == "big":
+            offsets.byteswap()
+    marks = None
+    if t2d is not None and t2d.dtype in {"BOOL", "U8", "I8"} and len(t2d.shape) == 1:
+        marks = source.read(t2d.file, t2d.start, t2d.end - t2d.start)
+    return TokenMap(offsets, marks)
+
+
+def _table(entries: Mapping[str, Entry], name: str) -> Entry | None:
+    found = next((entry for full, entry in entries.items() if full.rpartition(".")[2] == name), None)
+    return found if found is not None and found.end - found.start <= MOST_BYTES else None
