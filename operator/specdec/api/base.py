@@ -56,7 +56,7 @@ ModelUri = Annotated[
                 "must not contain '..': give a folder inside the claim, such as pvc://models/drafters/v1",
             ),
             rule(
-                "self.matches('^pvc://[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]{0,127}){1,8}$')",
+                "self.matches('^pvc://[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*){1,8}$')",
                 "must be pvc://CLAIM/FOLDER with 1 to 8 path segments of letters, digits, '.', '_' and '-',"
                 " each starting with a letter, a digit or '_' (no absolute path, no '//')",
             ),

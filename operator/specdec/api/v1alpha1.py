@@ -164,15 +164,16 @@ class RolloutSettings(ApiModel):
     """Serve this revision whatever the spec's drafter is."""
 
 
+_STEPS = "(has(self.speculation) && has(self.speculation.numSteps) ? self.speculation.numSteps : 3)"
+
 FLOOR_LENGTH = rule(
-    "!has(self.acceptance) || !has(self.acceptance.minAcceptLength) || double(self.acceptance.minAcceptLength) <="
-    " double(has(self.speculation) && has(self.speculation.numSteps) ? self.speculation.numSteps : 3) + 1.0",
+    "!has(self.acceptance) || !has(self.acceptance.minAcceptLength)"
+    f" || double(self.acceptance.minAcceptLength) <= double({_STEPS}) + 1.0",
     "acceptance.minAcceptLength is above speculation.numSteps + 1, the most that a drafter can reach",
-    messageExpression="'acceptance.minAcceptLength is ' + self.acceptance.minAcceptLength + ', but with speculation.numSteps = ' +"
-    " string(has(self.speculation) && has(self.speculation.numSteps) ? self.speculation.numSteps : 3) +"
-    " ' the most that a drafter can reach is ' +"
-    " string((has(self.speculation) && has(self.speculation.numSteps) ? self.speculation.numSteps : 3) + 1) +"
-    " ': lower the floor or raise numSteps'",
+    # format, not string(): the cost of string() of a number is estimated as unbounded.
+    messageExpression="'acceptance.minAcceptLength is %s, but with speculation.numSteps = %d the most that a drafter"
+    " can reach is %d: lower the floor or raise numSteps'"
+    f".format([self.acceptance.minAcceptLength, {_STEPS}, {_STEPS} + 1])",
 )
 FLOOR_POSSIBLE = rule(
     "!has(self.acceptance) || !has(self.acceptance.minAcceptLength) || double(self.acceptance.minAcceptLength) >= 1.0",
@@ -311,6 +312,10 @@ class SpecDecodeServerStatus(ApiModel):
     """Engine build."""
     quarantine: Annotated[tuple[QuarantineEntry, ...], Field(max_length=20)] = ()
     """Drafters that are refused."""
+    drafting_off_since: str = ""
+    """Since when drafting is off in place, RFC 3339; rollout.fallbackRestartSeconds counts from here."""
+    probe_asked: str = ""
+    """Id of the last probe that live traffic gave cause for: REVISION/UNIX SECONDS."""
     last_handled_request: str = ""
     """The last value of the annotation specdec.dev/request that was acted upon."""
     last_evidence: Annotated[str, Field(max_length=1024)] = ""
