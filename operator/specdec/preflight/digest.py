@@ -40,7 +40,8 @@ def header_digest(folder: Path) -> str:
 
 def main() -> int:
     """Print the content digest of the folder named on the command line."""
-    os.nice(19)
+    # Low, not lowest: a busy engine on few cores would keep a swap waiting for its digest.
+    os.nice(5)
     try:
         sys.stdout.write(content_digest(Path(sys.argv[1])) + "\n")
     except (CheckpointRefusedError, OSError) as error:

@@ -34,7 +34,7 @@ class Request:
     target: Source | None
     version: str
     arguments: Arguments = field(default_factory=rendered)
-    declared: Declared = Declared()
+    declared: Declared = field(default_factory=Declared)
     patches: frozenset[str] = PLUGIN_PATCHES
     repair: RepairMode = RepairMode.AUTO
     into: Into = Into.OVERLAY

@@ -19,6 +19,7 @@ STATUS_BYTES = 2048
 SILENT = frozenset({"progress_at", "in_flight", "counters"})
 """Fields that change all the time: they don't change the serial."""
 MESSAGE_CHARACTERS = 240
+TERSE_CHARACTERS = 80
 
 
 class Board:
@@ -89,15 +90,32 @@ def with_report(status: Status, report: Report | None) -> Status:
 
 
 def fitted(status: Status, limit: int = STATUS_BYTES) -> bytes:
-    """Write the status within its limit: the counters that matter least go first, then long messages."""
-    rows = sorted(status.counters, key=lambda row: _weight(status, row))
-    slim = status
-    for kept in range(len(rows), -1, -1):
-        slim = status.model_copy(update={"counters": tuple(rows[:kept])})
-        written = _written(slim)
+    """Write the status within its limit: long messages are cut first, then go the counters that matter least."""
+    rows = tuple(sorted(status.counters, key=lambda row: _weight(status, row)))
+    for slim in (status, _terse(status)):
+        written = _written(slim.model_copy(update={"counters": rows}))
         if len(written) <= limit:
             return written
-    return _written(slim.model_copy(update={"message": slim.message[:60], "probe": None, "warmup": None}))
+    terse = _terse(status)
+    for kept in range(len(rows) - 1, -1, -1):
+        written = _written(terse.model_copy(update={"counters": rows[:kept]}))
+        if len(written) <= limit:
+            break
+    return written
+
+
+def _terse(status: Status) -> Status:
+    """Cut what people read down to what fits; codes and numbers stay."""
+
+    def cut(text: str) -> str:
+        return text if len(text) <= TERSE_CHARACTERS else text[: TERSE_CHARACTERS - 1] + "…"
+
+    parts = {
+        name: part.model_copy(update={"message": cut(part.message)})
+        for name in ("candidate", "probe", "warmup")
+        if (part := getattr(status, name)) is not None
+    }
+    return status.model_copy(update={**parts, "message": cut(status.message)})
 
 
 def _written(status: Status) -> bytes:

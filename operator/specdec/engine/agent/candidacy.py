@@ -12,6 +12,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from specdec.engine.agent.board import MESSAGE_CHARACTERS
 from specdec.engine.agent.commands import TAKEN, refused
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError
 from specdec.engine.agent.probe import probe
@@ -164,10 +165,12 @@ class Candidacy:
             The engine did not do in time what it was ordered: only a restart brings a known state.
         """
         while True:
-            left = None if self.deadline is None else max(0.0, self.deadline - self._clock())
             try:
-                job, interrupting = await asyncio.wait_for(self._jobs.get(), left)
+                job, interrupting = await asyncio.wait_for(self._jobs.get(), self._left())
             except TimeoutError:
+                # A Confirm or a Promote may have come while it was waited.
+                if self._left() != 0:
+                    continue
                 job, interrupting = self._not_confirmed, False
             self._picked(interrupting=interrupting)
             try:
@@ -176,6 +179,10 @@ class Candidacy:
                 log.info("a newer command or the dead-man switch ended a wait")
             except EngineUnreachableError as error:
                 await self._recover(str(error))
+
+    def _left(self) -> float | None:
+        """Seconds until the dead-man switch; None if it is off."""
+        return None if self.deadline is None else max(0.0, self.deadline - self._clock())
 
     async def _not_confirmed(self) -> None:
         await self._back("NotConfirmed", "no Confirm came in time: the dead-man switch took it back")
@@ -258,7 +265,7 @@ class Candidacy:
         now = self.candidate
         served = now is not None and bool(now.swapped_at)
         state = CandidateState.SWAPPED_BACK if served else CandidateState.REFUSED
-        self._note(state, reason=reason, message=message[:160], confirm_by="", **(fields if served else {}))
+        self._note(state, reason=reason, message=message, confirm_by="", **(fields if served else {}))
 
     async def _go_home(self) -> None:
         self.deadline = None
@@ -315,6 +322,7 @@ class Candidacy:
     def _note(self, state: CandidateState, **fields: Any) -> None:
         now = self.candidate
         if now is not None:
+            fields["message"] = str(fields.get("message", now.message))[:MESSAGE_CHARACTERS]
             self._board.change(candidate=now.model_copy(update={"state": state, **fields}))
             log.info("candidate %s: %s %s", now.revision, state.value, fields)
 
@@ -322,9 +330,9 @@ class Candidacy:
         """Wait for work, but not longer than until a newer command comes or nobody confirmed what serves."""
         task = asyncio.create_task(work)
         newer = asyncio.create_task(self._interrupt.wait())
-        left = None if self.deadline is None else max(0.0, self.deadline - self._clock())
         try:
-            await asyncio.wait({task, newer}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            while not (task.done() or newer.done() or self._left() == 0):
+                await asyncio.wait({task, newer}, timeout=self._left(), return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return task.result()
             raise SupersededError

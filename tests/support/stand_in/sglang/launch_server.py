@@ -1,0 +1,214 @@
+"""Answers what the agent asks of SGLang, and misbehaves as `STAND_IN_FAULTS` says.
+
+That file holds a JSON list, one object for each start: `say` (lines to log), `exit` (code), `hang` (never
+serve), `deaf` (ignore SIGTERM), `without` (a patch that is not in force), `chat` ("hang", "error" or "die"),
+`stage` ("hang"), `orphan` (leave a grandchild behind). A start beyond the list is a healthy one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+RUN = Path(os.environ["SPECDEC_RUN_DIR"])
+PATCHES = [
+    "control",
+    "counters",
+    "report",
+    "routes",
+    "strict_load",
+    "embedding_capture",
+    "swap",
+    "drafting",
+]
+
+
+class Engine:
+    """What the scheduler would know."""
+
+    def __init__(self, overlay: str | None, steps: int, faults: dict) -> None:
+        self.faults = faults
+        self.revision = os.environ["SPECDEC_REVISION"]
+        self.quality = quality_of(overlay) if overlay else 0.0
+        self.most = steps if overlay else 0
+        self.steps = self.most if os.environ["SPECDEC_DRAFTING"] == "On" else 0
+        self.staged: dict[int, tuple[str, float]] = {}
+        self.outcomes: list[dict] = []
+        self.rows: dict[tuple[str, int, str], dict] = {}
+        self.in_flight = 0
+        self.lock = threading.Lock()
+
+    def report(self) -> dict:
+        return {
+            "rank": 0,
+            "sglang": "0.0.0",
+            "patches": [patch for patch in PATCHES if patch != self.faults.get("without")],
+            "revision": self.revision,
+            "steps": self.steps,
+            "states": [0, self.most] if self.most else [],
+            "inFlight": self.in_flight,
+            "outcomes": self.outcomes[-16:],
+            "counters": list(self.rows.values()),
+        }
+
+    def order(self, number: int) -> None:
+        order = json.loads((RUN / "commands" / f"{number}.json").read_text())
+        outcome = {"number": number, "state": "done", "seconds": "0.001", "inFlight": self.in_flight}
+        if order["op"] == "stage":
+            quality = quality_of(order["overlay"])
+            if self.faults.get("stage") == "hang":
+                outcome["state"] = "working"
+            elif quality < 0:
+                outcome |= {
+                    "state": "refused",
+                    "reason": "TensorsNotConsumed",
+                    "message": "names that nobody knows",
+                }
+            else:
+                self.staged[number] = (order["revision"], quality)
+        elif order["op"] == "commit":
+            if order["stage"] in self.staged:
+                self.revision, self.quality = self.staged[order["stage"]]
+            else:
+                outcome |= {"state": "refused", "reason": "NotStaged", "message": "no such stage"}
+        else:
+            self.steps = order["steps"]
+        self.outcomes.append(outcome)
+
+    def answer(self, rid: str, tokens: int) -> str:
+        source = "probe" if rid.startswith(os.environ["SPECDEC_PROBE_PREFIX"]) else "traffic"
+        with self.lock:
+            blank = {
+                "revision": self.revision,
+                "steps": self.steps,
+                "source": source,
+                "requests": 0,
+                "calls": 0,
+                "correct": [0] * self.steps,
+                "tokens": 0,
+            }
+            row = self.rows.setdefault((self.revision, self.steps, source), blank)
+            row["requests"] += 1
+            row["tokens"] += tokens
+            for _ in range(tokens if self.steps else 0):
+                row["calls"] += 1
+                if random.random() < self.quality:
+                    row["correct"][0] += 1
+        return "".join(random.choice("abcdefghijklmnop ") for _ in range(tokens * 3))
+
+
+def quality_of(overlay: str) -> float:
+    return float(json.loads((Path(overlay) / "config.json").read_text())["quality"])
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    engine: Engine
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.reply({"data": []})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.path == "/set_internal_state":
+            if self.headers.get("x-specdec-secret") != os.environ["SPECDEC_SECRET"]:
+                self.reply({}, 403)
+                return
+            self.engine.order(body["server_args"]["specdec_command"])
+            self.reply({"updated": True})
+            return
+        match self.engine.faults.get("chat"):
+            case "hang":
+                time.sleep(600)
+            case "error":
+                self.reply({"error": "on purpose"}, 500)
+                return
+            case "die":
+                os._exit(7)
+        self.engine.in_flight += 1
+        time.sleep(float(body.get("delay", 0.002)))
+        text = self.engine.answer(body.get("rid", ""), body["max_tokens"])
+        self.engine.in_flight -= 1
+        self.reply({"choices": [{"message": {"content": text}}]})
+
+    def reply(self, document: dict, status: int = 200) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class Reporter(socketserver.StreamRequestHandler):
+    engine: Engine
+
+    def handle(self) -> None:
+        self.wfile.write(json.dumps(self.engine.report()).encode() + b"\n")
+
+
+class WebServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *args: object) -> None:
+        # A probe that was decided closes its connections.
+        pass
+
+
+class ReportServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+
+def next_faults() -> dict:
+    path = Path(os.environ["STAND_IN_FAULTS"])
+    planned = json.loads(path.read_text()) if path.exists() else []
+    if not planned:
+        return {}
+    path.write_text(json.dumps(planned[1:]))
+    return planned[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--speculative-draft-model-path")
+    parser.add_argument("--speculative-num-steps", type=int, default=0)
+    given, _ = parser.parse_known_args()
+    faults = next_faults()
+    if faults.get("deaf"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if faults.get("orphan"):
+        # In a session of its own, and its parent is gone at once: nobody but PID 1 can wait for it.
+        nap = (
+            "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'pass'], start_new_session=True)"
+        )
+        subprocess.run([sys.executable, "-c", nap], check=True)
+    for line in faults.get("say", ()):
+        print(line, flush=True)
+    if "exit" in faults:
+        sys.exit(faults["exit"])
+    if faults.get("hang"):
+        time.sleep(600)
+    engine = Engine(given.speculative_draft_model_path, given.speculative_num_steps, faults)
+    Handler.engine = Reporter.engine = engine
+    web = WebServer(("127.0.0.1", given.port), Handler)
+    reports = ReportServer(str(RUN / "scheduler-0.sock"), Reporter)
+    threading.Thread(target=reports.serve_forever, daemon=True).start()
+    print("The server is fired up and ready to roll!", flush=True)
+    web.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

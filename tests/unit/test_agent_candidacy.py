@@ -1,0 +1,378 @@
+"""The life of a candidate in virtual time, against a slot that does as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specdec.engine.agent import candidacy as subject
+from specdec.engine.agent.board import Board
+from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError
+from specdec.engine.agent.probe import Finding
+from specdec.engine.agent.slot import Staged
+from specdec.engine.agent.staging import Overlay
+from specdec.engine.loopback import Outcome, Report
+from specdec.engine.protocol import (
+    Candidate,
+    CandidateState,
+    Confirm,
+    DrafterRef,
+    Drafting,
+    Probe,
+    ProbeResult,
+    Promote,
+    Rollback,
+    SetDrafting,
+    Swap,
+)
+
+pytestmark = pytest.mark.looptime
+
+
+def ref(name: str) -> DrafterRef:
+    return DrafterRef(revision=name, version=name, path=f"/models/{name}")
+
+
+def staged(name: str, number: int = 0) -> Staged:
+    return Staged(
+        Overlay(Path(f"/o/{name}"), Path(f"/models/{name}"), ref(name), ()), f"sha256:{name}", number
+    )
+
+
+class Slot:
+    """Says yes to everything; what is named in `refused` is refused, what is in `slow` takes its time."""
+
+    most_steps = 3
+
+    def __init__(self) -> None:
+        self.serves = "home"
+        self.steps = 3
+        self.refused: dict[str, str] = {}
+        self.slow: dict[str, float] = {}
+        self.silent_until = 0.0
+        self.trail: list[str] = []
+        self.loopback = self
+        self._numbers = iter(range(1, 1000))
+
+    async def report(self) -> Report:
+        if asyncio.get_running_loop().time() < self.silent_until:
+            raise EngineUnreachableError("silent")
+        return Report(rank=0, sglang="0", patches=(), revision=self.serves, steps=self.steps, states=(0, 3))
+
+    async def keep_staged(self, home: Staged) -> Staged:
+        return home
+
+    async def stage(self, drafter: DrafterRef) -> Staged:
+        await asyncio.sleep(self.slow.get(drafter.revision, 0.1))
+        if drafter.revision in self.refused:
+            raise OrderRefusedError(self.refused[drafter.revision], "no")
+        return staged(drafter.revision, next(self._numbers))
+
+    async def commit(self, chosen: Staged) -> Outcome:
+        name = chosen.overlay.drafter.revision
+        if f"commit {name}" in self.refused:
+            raise OrderRefusedError(self.refused[f"commit {name}"], "no")
+        if asyncio.get_running_loop().time() < self.silent_until:
+            raise EngineUnreachableError("no answer to the commit")
+        self.serves = name
+        self.trail.append(name)
+        return Outcome(number=0, state="done", seconds="0.25", in_flight=5)
+
+    async def draft(self, steps: int) -> None:
+        self.steps = steps
+
+
+class Scene:
+    """A candidacy, its slot, and what its probes will show."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+        self.slot = Slot()
+        self.board = Board("uid")
+        self.dead: set[str] = set()
+        self.degenerate: set[str] = set()
+        self.few: set[str] = set()
+        self.probe_seconds = 1.0
+        self.steps_while_probing: list[int] = []
+        monkeypatch.setattr(subject, "probe", self.probe)
+        self.candidacy = subject.Candidacy(
+            self.slot,  # type: ignore[arg-type]
+            self.board,
+            staged("home"),
+            clock=asyncio.get_running_loop().time,
+            **{"drafting": Drafting.ON, "dead": False, "degenerate": False, **options},
+        )
+
+    async def probe(self, _: Any, *, identity: str, revision: str) -> Finding:
+        self.steps_while_probing.append(self.slot.steps)
+        await asyncio.sleep(self.probe_seconds)
+        bad = revision in self.dead | self.few | self.degenerate
+        calls = 10 if revision in self.few else 40
+        result = ProbeResult(id=identity, revision=revision, passed=not bad, calls=calls)
+        return Finding(result, answered=6, degenerate=revision in self.degenerate)
+
+    @property
+    def candidate(self) -> Candidate:
+        assert self.board.status.candidate is not None
+        return self.board.status.candidate
+
+    def swap(self, name: str, within: int = 60) -> None:
+        command = Swap(drafter=ref(name), confirm_within_seconds=within)
+        assert self.candidacy.judge(command).accepted
+        self.candidacy.begin(command)
+
+
+@asynccontextmanager
+async def running(scene: Scene) -> AsyncIterator[Scene]:
+    task = asyncio.create_task(scene.candidacy.run())
+    await asyncio.sleep(0)
+    try:
+        yield scene
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_a_good_candidate_serves_until_it_is_confirmed_for_ever(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.swap("b")
+        await asyncio.sleep(2)
+        assert scene.candidate.state is CandidateState.SERVING
+        assert (scene.candidate.swap_seconds, scene.candidate.requests_at_swap) == ("0.25", 5)
+        promote = Promote(revision="b")
+        assert scene.candidacy.judge(promote).accepted
+        scene.candidacy.begin(promote)
+        await asyncio.sleep(10_000)
+        assert scene.candidate.state is CandidateState.PROMOTED
+        assert (scene.slot.serves, scene.candidacy.home.overlay.drafter.revision) == ("b", "b")
+
+
+async def test_nobody_confirms_and_it_goes_back_by_itself(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.swap("b", within=30)
+        await asyncio.sleep(29)
+        assert scene.slot.serves == "b"
+        await asyncio.sleep(2)
+        assert scene.slot.serves == "home"
+        assert (scene.candidate.state, scene.candidate.reason) == (
+            CandidateState.SWAPPED_BACK,
+            "NotConfirmed",
+        )
+
+
+async def test_a_confirm_extends_the_time(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.swap("b", within=30)
+        for _ in range(5):
+            await asyncio.sleep(20)
+            confirm = Confirm(revision="b", within_seconds=30)
+            assert scene.candidacy.judge(confirm).accepted
+            scene.candidacy.begin(confirm)
+        assert scene.slot.serves == "b"
+        await asyncio.sleep(31)
+        assert scene.slot.serves == "home"
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [("dead", "DeadDrafter"), ("few", "TooFewCalls"), ("degenerate", "DegenerateAnswers")],
+)
+async def test_a_failed_probe_takes_it_back_at_once(monkeypatch, fault, reason):
+    async with running(Scene(monkeypatch)) as scene:
+        getattr(scene, fault).add("b")
+        scene.swap("b")
+        await asyncio.sleep(1.5)
+        assert scene.slot.trail == ["b", "home"]
+        assert scene.candidate.state is CandidateState.SWAPPED_BACK
+        assert scene.candidate.reason == f"ProbeFailed: {reason}"
+        assert scene.candidate.back_seconds
+
+
+async def test_a_target_that_always_rambled_does_not_fail_its_drafters(monkeypatch):
+    async with running(Scene(monkeypatch, degenerate=True)) as scene:
+        scene.degenerate.add("b")
+        scene.swap("b")
+        await asyncio.sleep(2)
+        assert scene.candidate.state is CandidateState.SERVING
+
+
+@pytest.mark.parametrize("order", ["b", "commit b"])
+async def test_a_refused_candidate_never_serves(monkeypatch, order):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.slot.refused[order] = "TensorsNotConsumed"
+        scene.swap("b")
+        await asyncio.sleep(2)
+        assert (scene.candidate.state, scene.candidate.reason) == (
+            CandidateState.REFUSED,
+            "TensorsNotConsumed",
+        )
+        assert scene.slot.serves == "home"
+        assert not scene.candidacy.judge(Promote(revision="b")).accepted
+        assert not scene.candidacy.judge(Confirm(revision="b", within_seconds=9)).accepted
+
+
+async def test_a_newer_swap_ends_the_staging_of_the_older(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.slot.slow["b"] = 200
+        scene.swap("b")
+        await asyncio.sleep(1)
+        scene.swap("c")
+        await asyncio.sleep(3)
+        assert scene.slot.trail == ["c"]
+        assert (scene.candidate.revision, scene.candidate.state) == ("c", CandidateState.SERVING)
+
+
+async def test_a_newer_swap_takes_over_from_a_serving_candidate(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.swap("b")
+        await asyncio.sleep(2)
+        scene.swap("c")
+        await asyncio.sleep(2)
+        assert scene.slot.trail == ["b", "c"]
+        await asyncio.sleep(100)
+        assert scene.slot.trail == ["b", "c", "home"]
+
+
+async def test_a_refused_newcomer_leaves_no_unconfirmed_candidate_behind(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.slot.refused["c"] = "ShapeMismatch"
+        scene.swap("b")
+        await asyncio.sleep(2)
+        scene.swap("c")
+        await asyncio.sleep(1)
+        assert (scene.slot.serves, scene.candidate.state) == ("home", CandidateState.REFUSED)
+
+
+async def test_the_dead_man_switch_runs_while_another_is_staged(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.swap("b", within=10)
+        await asyncio.sleep(5)
+        scene.slot.slow["c"] = 200
+        scene.swap("c")
+        await asyncio.sleep(6)
+        assert scene.slot.serves == "home"
+        assert (scene.candidate.revision, scene.candidate.state) == ("c", CandidateState.REFUSED)
+        assert scene.candidate.reason == "NotConfirmed"
+
+
+async def test_the_dead_man_switch_runs_while_it_is_probed(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.probe_seconds = 20
+        scene.swap("b", within=5)
+        await asyncio.sleep(6)
+        assert (scene.slot.serves, scene.candidate.reason) == ("home", "NotConfirmed")
+
+
+@pytest.mark.parametrize(
+    ("after", "state"),
+    [(0.05, CandidateState.REFUSED), (0.5, CandidateState.SWAPPED_BACK), (5, CandidateState.SWAPPED_BACK)],
+)
+async def test_a_rollback_while_staging_probing_and_serving(monkeypatch, after, state):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.swap("b")
+        await asyncio.sleep(after)
+        scene.candidacy.begin(Rollback(revision="b", reason="WorseThanActive"))
+        await asyncio.sleep(0.5)
+        assert scene.slot.serves == "home"
+        assert (scene.candidate.state, scene.candidate.reason) == (state, "WorseThanActive")
+
+
+async def test_a_swap_and_its_rollback_in_one_breath_leave_home_serving(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.swap("b")
+        scene.candidacy.begin(Rollback(revision="b", reason="Aborted"))
+        await asyncio.sleep(5)
+        assert (scene.slot.serves, scene.candidate.reason) == ("home", "Aborted")
+
+
+async def test_a_rollback_of_what_does_not_serve_does_nothing(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.swap("b")
+        await asyncio.sleep(2)
+        scene.candidacy.begin(Rollback(revision="a", reason="Old"))
+        await asyncio.sleep(1)
+        assert scene.slot.serves == "b"
+
+
+async def test_drafting_off_stays_off_through_a_probe(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.candidacy.begin(SetDrafting(drafting=Drafting.OFF))
+        await asyncio.sleep(0.1)
+        assert (scene.slot.steps, scene.board.status.drafting) == (0, Drafting.OFF)
+        scene.swap("b")
+        await asyncio.sleep(3)
+        assert scene.steps_while_probing == [3]
+        assert (scene.slot.steps, scene.candidate.state) == (0, CandidateState.SERVING)
+        scene.candidacy.begin(SetDrafting(drafting=Drafting.ON))
+        await asyncio.sleep(0.1)
+        assert scene.slot.steps == 3
+
+
+async def test_a_dead_home_drafts_again_with_a_living_candidate_only(monkeypatch):
+    async with running(Scene(monkeypatch, dead=True)) as scene:
+        await scene.candidacy.apply_drafting()
+        assert scene.slot.steps == 0
+        scene.swap("b", within=5)
+        await asyncio.sleep(3)
+        assert scene.slot.steps == 3
+        await asyncio.sleep(5)
+        assert (scene.slot.serves, scene.slot.steps) == ("home", 0)
+
+
+async def test_a_way_back_that_is_refused_turns_drafting_off(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.dead.add("b")
+        scene.slot.refused["commit home"] = "DigestChanged"
+        scene.swap("b")
+        await asyncio.sleep(3)
+        assert (scene.slot.serves, scene.slot.steps) == ("b", 0)
+        assert scene.board.status.reason == "SwapBackRefused"
+
+
+async def test_a_probe_on_demand_names_its_id(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        assert scene.candidacy.judge(Probe(id="x", revision="b")).reason == "NotServing"
+        scene.candidacy.begin(Probe(id="17", revision="home"))
+        await asyncio.sleep(2)
+        assert scene.board.status.probe == ProbeResult(id="17", revision="home", passed=True, calls=40)
+
+
+async def test_an_engine_that_fell_silent_in_a_commit_is_asked_what_serves(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.swap("b")
+        scene.slot.silent_until = asyncio.get_running_loop().time() + 10
+        await asyncio.sleep(15)
+        assert (scene.candidate.state, scene.candidate.reason) == (
+            CandidateState.REFUSED,
+            "EngineUnreachable",
+        )
+        scene.swap("c")
+        await asyncio.sleep(2)
+        assert scene.candidate.state is CandidateState.SERVING
+
+
+async def test_an_engine_that_stays_silent_ends_the_candidacy(monkeypatch):
+    scene = Scene(monkeypatch)
+    scene.slot.silent_until = 10**9
+    scene.swap("b")
+    with pytest.raises(EngineUnreachableError):
+        await asyncio.wait_for(scene.candidacy.run(), 100)
+
+
+@pytest.mark.parametrize(
+    ("state", "swapped_at", "expected"),
+    [
+        (CandidateState.STAGING, "", CandidateState.REFUSED),
+        (CandidateState.SERVING, "2026", CandidateState.SWAPPED_BACK),
+        (CandidateState.PROMOTED, "2026", None),
+        (CandidateState.REFUSED, "", None),
+    ],
+)
+async def test_what_an_engines_end_makes_of_its_candidate(state, swapped_at, expected):
+    found = subject.gone(Candidate(revision="b", state=state, swapped_at=swapped_at))
+    assert (found["candidate"].state if found else None) == expected

@@ -1,0 +1,301 @@
+"""The agent's real process with a stand-in for SGLang that fails on purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from safetensors.numpy import save_file
+from tests.support.agentpod import AgentPod
+
+from specdec.engine.protocol import (
+    CandidateState,
+    Confirm,
+    Drafting,
+    Drain,
+    Phase,
+    Probe,
+    Promote,
+    Rollback,
+    SetDrafting,
+    Status,
+    Swap,
+)
+from specdec.engine.signing import sign
+
+STAND_IN = Path(__file__).parents[1] / "support" / "stand_in"
+QUALITIES = {"kimi": 0, "good": 1.0, "q70": 0.7, "dead": 0.0, "renamed": -1}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def pod(tmp_path: Path) -> Iterator[AgentPod]:
+    models = tmp_path / "models"
+    for name, quality in QUALITIES.items():
+        (models / name).mkdir(parents=True)
+        save_file({"fc.weight": np.full((2, 2), quality)}, models / name / "model.safetensors")
+        (models / name / "config.json").write_text(json.dumps({"quality": quality}))
+    profile = tmp_path / "engine.json"
+    profile.write_text('{"version": "0.0.0", "platform": "cuda", "args": [], "env": {}}')
+    environment = {
+        "PYTHONPATH": os.pathsep.join([str(STAND_IN), os.environ.get("PYTHONPATH", "")]),
+        "STAND_IN_FAULTS": str(tmp_path / "faults.json"),
+    }
+    made = AgentPod(
+        tmp_path, models, Path(sys.executable), profile, free_port(), free_port(), environment=environment
+    )
+    yield made
+    made.kill_container()
+
+
+@pytest.fixture
+def start(pod: AgentPod, tmp_path: Path) -> Callable[..., Status]:
+    """Start a pod whose engine has these faults, one object for each start, and wait until it serves."""
+
+    def begin(drafter: str | None = "good", faults: tuple[dict[str, Any], ...] = (), **plan: Any) -> Status:
+        (tmp_path / "faults.json").write_text(json.dumps(faults))
+        pod.write_plan(drafter, **plan)
+        pod.start()
+        return pod.wait_serving(30)
+
+    return begin
+
+
+def settled(pod: AgentPod, name: str) -> Status:
+    ends = set(CandidateState) - {CandidateState.STAGING, CandidateState.SWAPPING, CandidateState.PROBING}
+    return pod.wait(
+        lambda status: bool(
+            status.candidate and status.candidate.revision == f"r-{name}" and status.candidate.state in ends
+        ),
+        20,
+        f"candidate {name} settled",
+    )
+
+
+def test_a_candidates_whole_life(pod, start):
+    assert start().revision == "r-good"
+    assert pod.get("/ready")[0] == pod.get("/live")[0] == 200
+    assert pod.command(Swap(drafter=pod.drafter("q70"), confirm_within_seconds=60))[1].accepted
+    assert settled(pod, "q70").candidate.state is CandidateState.SERVING
+    assert pod.command(Confirm(revision="r-q70", within_seconds=60))[1].accepted
+    assert pod.command(Promote(revision="r-q70"))[1].accepted
+    status = pod.status()
+    assert (status.revision, status.promoted, status.candidate.state) == (
+        "r-q70",
+        "r-q70",
+        CandidateState.PROMOTED,
+    )
+    pod.command(Swap(drafter=pod.drafter("dead"), confirm_within_seconds=60))
+    status = settled(pod, "dead")
+    assert (status.candidate.state, status.candidate.reason) == (
+        CandidateState.SWAPPED_BACK,
+        "ProbeFailed: DeadDrafter",
+    )
+    assert status.revision == "r-q70"
+    pod.command(Swap(drafter=pod.drafter("renamed"), confirm_within_seconds=60))
+    assert settled(pod, "renamed").candidate.reason == "TensorsNotConsumed"
+    pod.command(Probe(id="p1", revision="r-q70"))
+    assert pod.wait(lambda status: status.probe.id == "p1", 10, "the probe").probe.passed
+
+
+def test_commands_are_fenced(pod, start):
+    start()
+    swap = Swap(drafter=pod.drafter("q70"), confirm_within_seconds=60)
+    assert pod.command(swap, key=Ed25519PrivateKey.generate())[0] == 401
+    assert pod.command(swap, pod_uid="another pod")[0] == 401
+    assert pod.command(swap, token="none")[0] == 401
+    assert pod.command(swap, body=b'{"assignment": 99, "epoch": 1, "command": {"verb": "Drain"}}')[0] == 401
+    for body in (b"{}", b"not json", b'{"assignment": 9, "epoch": 1, "command": {"verb": "Explode"}}'):
+        code, answer = pod.post(
+            body, sign(pod.key, pod_uid="7a6f1a52-0000-4000-8000-000000000001", body=body)
+        )
+        assert (code, answer.reason) == (400, "CommandMalformed")
+    assert pod.post(b"x" * 100_000, "none")[0] == 413
+    assert pod.command(SetDrafting(drafting=Drafting.OFF), assignment=10, epoch=5)[1].accepted
+    code, answer = pod.command(swap, assignment=9, epoch=5)
+    assert (code, answer.accepted, answer.reason) == (409, False, "StaleAssignment")
+    code, answer = pod.command(swap, assignment=11, epoch=4)
+    assert (code, answer.reason) == (409, "StaleEpoch")
+    assert pod.status().candidate is None
+    assert "Traceback" not in pod.log
+
+
+def test_a_repeated_swap_does_not_swap_again(pod, start):
+    start()
+    swap = Swap(drafter=pod.drafter("q70"), confirm_within_seconds=60)
+    assert pod.command(swap, assignment=5)[1].accepted
+    settled(pod, "q70")
+    assert pod.command(Rollback(revision="r-q70", reason="Test"), assignment=5)[1].accepted
+    pod.wait(lambda status: status.candidate.state is CandidateState.SWAPPED_BACK, 10, "rolled back")
+    assert pod.command(swap, assignment=5)[1].accepted
+    time.sleep(1)
+    assert pod.status().candidate.state is CandidateState.SWAPPED_BACK
+
+
+def test_a_status_comes_as_soon_as_it_changes(pod, start):
+    serial = start().serial
+    timer = threading.Timer(1, lambda: pod.command(SetDrafting(drafting=Drafting.OFF)))
+    timer.start()
+    began = time.monotonic()
+    status = pod.status(f"?since={serial}&wait=20")
+    timer.join()
+    assert status.serial != serial
+    assert 0.5 < time.monotonic() - began < 10
+    assert pod.get("/status?since=1&wait=31")[0] == 422
+
+
+@pytest.mark.parametrize(("drafter", "reason"), [("nowhere", "FileMissing"), ("dead", "DeadDrafter")])
+def test_a_bad_drafter_at_the_start_leaves_a_ready_engine_that_does_not_draft(pod, start, drafter, reason):
+    status = start(drafter)
+    assert (status.reason, status.drafting, status.steps) == (reason, Drafting.OFF, 0)
+    assert pod.get("/ready")[0] == 200
+    code, answer = pod.command(Swap(drafter=pod.drafter("good"), confirm_within_seconds=60))
+    if drafter == "nowhere":
+        assert (code, answer.reason) == (409, "RestartNeeded")
+    else:
+        status = settled(pod, "good")
+        assert (status.candidate.state, status.steps) == (CandidateState.SERVING, 3)
+
+
+def test_two_unexplained_ends_and_the_third_start_leaves_the_drafter_out(pod, start):
+    crash = {"say": ["IndexError: index 300 is out of bounds"], "exit": 1}
+    status = start(faults=(crash, {"chat": "die"}))
+    assert (status.reason, status.revision) == ("EngineExited", "")
+    assert status.message.startswith("started without the drafter: ")
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ({"hang": True}, "StartStalled"),
+        ({"without": "counters"}, "PatchNotInForce"),
+        ({"chat": "error"}, "WarmUpFailed"),
+        ({"chat": "hang"}, "WarmUpFailed"),
+        ({"say": ["torch.OutOfMemoryError: CUDA out of memory."], "exit": 1}, "OutOfMemory"),
+    ],
+)
+def test_a_failed_start_says_why_and_the_next_one_serves(pod, start, fault, reason):
+    start(faults=(fault,), stall_seconds=1, warmup_seconds=1)
+    assert f"ERROR {reason}: " in pod.log
+    assert pod.status().reason == ""
+
+
+def test_graph_capture_that_fails_takes_the_next_rung(pod, start):
+    status = start(faults=({"say": ["Exception: Capture cuda graph failed: CUDA error"], "exit": 1},))
+    assert (status.rung, status.steps) == ("SmallerGraphs", 3)
+
+
+def test_a_broken_target_is_not_ready_and_alive(pod):
+    pod.write_plan("good", target_path=str(pod.models / "gone"))
+    pod.start()
+    status = pod.wait(lambda status: status.phase is Phase.FAILED, 20, "Failed")
+    assert status.reason == "TargetFileMissing"
+    assert (pod.get("/ready")[0], pod.get("/live")[0]) == (503, 200)
+
+
+def test_it_waits_for_its_plan(pod):
+    pod.start()
+    pod.wait(lambda status: status.reason == "PlanUnreadable", 20, "no plan")
+    pod.write_plan("good")
+    pod.wait_serving(30)
+
+
+def test_a_killed_engine_comes_back_with_the_promoted_drafter_and_the_wanted_mode(pod, start):
+    boot = start().boot
+    pod.command(SetDrafting(drafting=Drafting.OFF))
+    pod.command(Swap(drafter=pod.drafter("q70"), confirm_within_seconds=600))
+    settled(pod, "q70")
+    os.killpg(pod.engine_pid(), signal.SIGKILL)
+    status = pod.wait(lambda status: status.boot != boot and status.phase is Phase.SERVING, 30, "restarted")
+    assert (status.revision, status.steps) == ("r-good", 0)
+    assert (status.candidate.state, status.candidate.reason) == (CandidateState.SWAPPED_BACK, "EngineEnded")
+
+
+def test_a_restarted_container_starts_with_what_was_promoted(pod, start):
+    start()
+    pod.command(Swap(drafter=pod.drafter("q70"), confirm_within_seconds=600))
+    settled(pod, "q70")
+    pod.command(Promote(revision="r-q70"))
+    pod.command(Swap(drafter=pod.drafter("good"), confirm_within_seconds=600))
+    settled(pod, "good")
+    pod.kill_container()
+    pod.start()
+    status = pod.wait_serving(30)
+    assert (status.revision, status.promoted, status.assignment) == ("r-q70", "r-q70", 4)
+
+
+def test_a_newer_plan_switches_drafting_now_and_the_drafter_at_the_next_start(pod, start):
+    boot = start().boot
+    pod.write_plan("q70", assignment=7, drafting=Drafting.OFF)
+    status = pod.wait(lambda status: status.assignment == 7 and status.steps == 0, 10, "adopted")
+    assert (status.revision, status.promoted, status.boot) == ("r-good", "r-q70", boot)
+    os.killpg(pod.engine_pid(), signal.SIGKILL)
+    status = pod.wait(lambda status: status.boot != boot and status.phase is Phase.SERVING, 30, "restarted")
+    assert (status.revision, status.steps) == ("r-q70", 0)
+
+
+def test_weights_that_changed_under_their_path_are_refused(pod, start):
+    start()
+    pod.command(Swap(drafter=pod.drafter("q70"), confirm_within_seconds=60))
+    settled(pod, "q70")
+    pod.command(Rollback(revision="r-q70", reason="Test"))
+    pod.wait(lambda status: status.candidate.state is CandidateState.SWAPPED_BACK, 10, "rolled back")
+    save_file({"fc.weight": np.full((2, 2), 0.5)}, pod.models / "q70" / "model.safetensors")
+    pod.command(Swap(drafter=pod.drafter("q70"), confirm_within_seconds=60))
+    status = pod.wait(lambda status: status.candidate.state is CandidateState.REFUSED, 10, "refused")
+    assert status.candidate.reason == "DigestChanged"
+
+
+def test_the_end_waits_for_streams_in_flight_and_takes_no_longer_than_it_may(pod, start):
+    start()
+    ends: list[int] = []
+    slow = threading.Thread(target=lambda: ends.append(pod.chat("slow", delay=7)[0]))
+    slow.start()
+    time.sleep(0.5)
+    began = time.monotonic()
+    pod.process.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    assert pod.get("/ready")[0] == 503
+    assert pod.chat("late")[0] == 200
+    assert pod.process.wait(30) == 0
+    assert 5 < time.monotonic() - began < 12
+    slow.join()
+    assert ends == [200]
+    assert not (Path("/proc") / str(pod.engine_pid())).exists()
+
+
+def test_a_drain_on_command_only_leaves_the_service(pod, start):
+    start()
+    assert pod.command(Drain())[1].accepted
+    assert (pod.status().phase, pod.get("/ready")[0], pod.chat("still there")[0]) == (
+        Phase.DRAINING,
+        503,
+        200,
+    )
+    assert pod.command(Swap(drafter=pod.drafter("q70"), confirm_within_seconds=60))[1].reason == "NotServing"
+
+
+def test_an_end_during_the_start_is_quick(pod, tmp_path):
+    (tmp_path / "faults.json").write_text(json.dumps([{"hang": True}]))
+    pod.write_plan("good")
+    pod.start()
+    pod.wait(lambda status: status.phase is Phase.LOADING_WEIGHTS, 20, "loading")
+    began = time.monotonic()
+    assert pod.terminate(20) == 0
+    assert time.monotonic() - began < 5

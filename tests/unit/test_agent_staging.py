@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from specdec.engine.agent import staging
+from specdec.engine.protocol import DrafterRef
+from specdec.preflight.checkpoint import CheckpointRefusedError
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    folder = tmp_path / "models" / "claim" / "v1"
+    folder.mkdir(parents=True)
+    save_file({"fc.weight": np.ones((2, 6), np.float16)}, folder / "model.safetensors")
+    (folder / "config.json").write_text('{"hidden_size": 2}')
+    return tmp_path / "models"
+
+
+@pytest.fixture
+def drafter(models: Path) -> DrafterRef:
+    return DrafterRef(revision="r1", version="v1", path=str(models / "claim" / "v1"))
+
+
+def refusal(tmp_path: Path, models: Path, path: Path | str) -> str:
+    with pytest.raises(CheckpointRefusedError) as caught:
+        staging.make_overlay(
+            tmp_path / "state", models, DrafterRef(revision="r", version="v", path=str(path))
+        )
+    return caught.value.reason
+
+
+def test_the_overlay_links_the_weights_and_owns_the_config(tmp_path, models, drafter):
+    overlay = staging.make_overlay(tmp_path / "state", models, drafter)
+    assert sorted(path.name for path in overlay.folder.iterdir()) == ["config.json", "model.safetensors"]
+    assert (overlay.folder / "model.safetensors").readlink() == Path(drafter.path) / "model.safetensors"
+    assert not (overlay.folder / "config.json").is_symlink()
+    assert staging.make_overlay(tmp_path / "state", models, drafter) == overlay
+
+
+def test_staging_again_drops_what_the_source_no_longer_has(tmp_path, models, drafter):
+    source = Path(drafter.path)
+    save_file({"x": np.ones(1)}, source / "extra.safetensors")
+    staging.make_overlay(tmp_path / "state", models, drafter)
+    (source / "extra.safetensors").unlink()
+    overlay = staging.make_overlay(tmp_path / "state", models, drafter)
+    assert not (overlay.folder / "extra.safetensors").is_symlink()
+
+
+def test_revisions_have_overlays_of_their_own(tmp_path, models, drafter):
+    other = drafter.model_copy(update={"revision": "r2"})
+    state = tmp_path / "state"
+    assert (
+        staging.make_overlay(state, models, drafter).folder
+        != staging.make_overlay(state, models, other).folder
+    )
+
+
+@pytest.mark.parametrize("path", ["/etc", "models/claim/v1", "/../etc", ""])
+def test_refuses_what_lies_outside_the_models(tmp_path, models, path):
+    assert refusal(tmp_path, models, path) == "PathOutsideModels"
+
+
+def test_refuses_a_way_out_by_dots_and_links(tmp_path, models):
+    assert refusal(tmp_path, models, models / ".." / "state") == "PathOutsideModels"
+    (models / "way-out").symlink_to("/etc")
+    assert refusal(tmp_path, models, models / "way-out") == "PathOutsideModels"
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_refuses_files_that_lead_out_of_the_folder(tmp_path, models, drafter, name):
+    file = Path(drafter.path) / name
+    file.rename(models / name)
+    file.symlink_to(models / name)
+    assert refusal(tmp_path, models, drafter.path) == "LinkOutsideFolder"
+
+
+def test_follows_links_inside_the_folder(tmp_path, models, drafter):
+    source = Path(drafter.path)
+    (source / "..data").mkdir()
+    (source / "model.safetensors").rename(source / "..data" / "model.safetensors")
+    (source / "model.safetensors").symlink_to("..data/model.safetensors")
+    overlay = staging.make_overlay(tmp_path / "state", models, drafter)
+    assert (overlay.folder / "model.safetensors").readlink() == source / "..data" / "model.safetensors"
+
+
+def test_refuses_what_is_missing(tmp_path, models):
+    assert refusal(tmp_path, models, models / "claim" / "v9") == "FileMissing"
+
+
+async def test_the_digest_comes_from_a_child_process(tmp_path, models, drafter):
+    overlay = staging.make_overlay(tmp_path / "state", models, drafter)
+    digest = await staging.content_digest(overlay)
+    assert digest.startswith("sha256:")
+    os.truncate(Path(drafter.path) / "config.json", 0)
+    with pytest.raises(CheckpointRefusedError, match=r"config\.json is not JSON"):
+        await staging.content_digest(overlay)
+
+
+def test_weights_that_change_under_their_path_are_refused(tmp_path, drafter):
+    staging.same_contents(tmp_path, drafter, "sha256:one")
+    staging.same_contents(tmp_path, drafter, "sha256:one")
+    with pytest.raises(CheckpointRefusedError, match="first staged with sha256:one"):
+        staging.same_contents(tmp_path, drafter, "sha256:two")
+    staging.same_contents(tmp_path, drafter.model_copy(update={"revision": "r2"}), "sha256:two")
+
+
+def test_only_so_many_digests_are_kept(tmp_path, drafter):
+    for number in range(staging.KEPT_DIGESTS + 5):
+        staging.same_contents(tmp_path, drafter.model_copy(update={"revision": f"r{number}"}), "sha256:one")
+    assert (tmp_path / staging.DIGESTS_FILE).read_text().count("sha256") == staging.KEPT_DIGESTS

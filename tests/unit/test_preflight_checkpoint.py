@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+import os
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from specdec.preflight import digest
+from specdec.preflight.checkpoint import CheckpointRefusedError, read_checkpoint
+from specdec.preflight.overlay import LAYER_IDS, canonical, normalised
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    save_file({"fc.weight": np.ones((2, 6), np.float16), "d2t": np.arange(4)}, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text('{"hidden_size": 2}')
+    return tmp_path
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(CheckpointRefusedError) as caught:
+        read_checkpoint(folder)
+    assert str(caught.value).count(". ") == 0, "one sentence"
+    return caught.value.reason
+
+
+def test_reads_config_and_headers(folder):
+    found = read_checkpoint(folder)
+    assert found.config == {"hidden_size": 2}
+    assert {(t.name, t.dtype, t.shape) for t in found.tensors} == {
+        ("fc.weight", "F16", (2, 6)),
+        ("d2t", "I64", (4,)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("", "ConfigMalformed"),
+        ("[1]", "ConfigMalformed"),
+        ("[" * 100_000, "ConfigMalformed"),
+        (" " * (1 << 21), "ConfigTooLarge"),
+    ],
+)
+def test_refuses_a_config_that_is_none(folder, content, reason):
+    (folder / "config.json").write_text(content)
+    assert refusal(folder) == reason
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x05",
+        struct.pack("<Q", 1 << 60) + b"{}",
+        struct.pack("<Q", 2) + b"[]",
+        struct.pack("<Q", 4) + b"nope",
+        struct.pack("<Q", 9) + b'{"a": {}}',
+    ],
+)
+def test_refuses_a_header_that_is_none(folder, content):
+    (folder / "model.safetensors").write_bytes(content)
+    assert refusal(folder) == "HeaderMalformed"
+
+
+def test_refuses_a_truncated_file(folder):
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[:-1])
+    assert refusal(folder) == "FileTruncated"
+
+
+def test_refuses_pickles_and_emptiness(folder):
+    (folder / "model.safetensors").unlink()
+    assert refusal(folder) == "NoWeights"
+    (folder / "pytorch_model.bin").write_bytes(b"\x80")
+    assert refusal(folder) == "PickleOnly"
+
+
+def test_refuses_what_is_missing(folder):
+    (folder / "config.json").unlink()
+    assert refusal(folder) == "FileMissing"
+    assert refusal(folder / "nowhere") == "FileMissing"
+
+
+def test_refuses_code_from_the_drafters_folder():
+    with pytest.raises(CheckpointRefusedError) as caught:
+        normalised({"auto_map": {"AutoModel": "modeling.Evil"}})
+    assert caught.value.reason == "RemoteCode"
+
+
+def test_copies_top_level_layer_ids_to_where_they_are_read():
+    found = normalised({LAYER_IDS: [2, 4, 5]})
+    assert found.config["eagle_config"] == {LAYER_IDS: [2, 4, 5]}
+    assert len(found.repairs) == 1
+
+
+def test_leaves_nested_layer_ids_alone():
+    config = {LAYER_IDS: [1, 2, 3], "eagle_config": {LAYER_IDS: [2, 4, 5]}}
+    assert normalised(config).config == config
+    assert normalised(config).repairs == ()
+
+
+def test_equal_configs_are_equal_bytes_whatever_tool_wrote_them():
+    one = {"hidden_size": 2, "vocab_size": 4, "transformers_version": "4.57"}
+    two = {"transformers_version": "5.19", "_name_or_path": "x", "vocab_size": 4, "hidden_size": 2}
+    assert canonical(normalised(one).config) == canonical(normalised(two).config)
+
+
+def test_the_content_digest_covers_every_byte(folder):
+    before = digest.content_digest(folder)
+    weights = bytearray((folder / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(weights)
+    assert digest.content_digest(folder) != before
+
+
+def test_the_header_digest_covers_config_headers_and_sizes_only(folder):
+    before = digest.header_digest(folder)
+    weights = bytearray((folder / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(weights)
+    assert digest.header_digest(folder) == before
+    (folder / "config.json").write_text('{"hidden_size": 3}')
+    assert digest.header_digest(folder) != before
+
+
+def test_a_digest_ignores_how_the_config_is_laid_out(folder):
+    before = digest.content_digest(folder)
+    (folder / "config.json").write_text(json.dumps({"hidden_size": 2}, indent=4) + "\n")
+    assert digest.content_digest(folder) == before
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_the_digest_command_says_one_line(folder, present, monkeypatch, capsys):
+    monkeypatch.setattr(os, "nice", lambda by: by)
+    monkeypatch.setattr("sys.argv", ["digest", str(folder if present else folder / "nowhere")])
+    assert digest.main() == (0 if present else 1)
+    out, err = capsys.readouterr()
+    assert out.startswith("sha256:") if present else "does not exist" in err
