@@ -24,6 +24,12 @@ from specdec.engine.protocol import ProbeResult
 DEAD_LENGTH = 1.1
 """Below this accept length a drafter is dead: no published one breaks even under 1.12."""
 
+PROBE_CALLS = 40
+"""Fewest verify calls of a probe that says anything."""
+
+PROBE_DEAD = 1.3
+"""A failed probe of a higher accept length failed for another reason: its answers only repeated themselves."""
+
 
 @dataclass(frozen=True)
 class Levels:
@@ -87,7 +93,7 @@ class Case:
     """The agents' last probes of this drafter."""
     levels: Levels = ROLLOUT
     probe_id: str = ""
-    """Id of the probe that would confirm a suspicion now."""
+    """Id of the probe that was asked for because of live traffic; "" if none was or it is old."""
 
 
 def verdict(case: Case) -> Verdict:
@@ -105,7 +111,7 @@ def verdict(case: Case) -> Verdict:
 
 def _probe_failed(case: Case) -> Verdict | None:
     """Find the agent's own requests barely accepted: that is not the traffic's fault."""
-    failed = next((probe for probe in case.probes if not probe.passed and probe.calls), None)
+    failed = next((probe for probe in case.probes if _dead(probe)), None)
     if failed is None:
         return None
     message = f"the probe failed: accept length {failed.accept_length} over {failed.calls} verify calls"
@@ -133,9 +139,7 @@ def _suspected(case: Case, limit: float | None, layer: Layer) -> Verdict | None:
     if not below(seen.tally, limit, seen.steps, levels.suspicion):
         return None
     compared = f"{_length(seen)} < {limit:.2f} {_window(seen)}"
-    suspicion = replace(
-        _say(seen, Judgement.UNHEALTHY, layer, compared), needs_probe=True, probe_id=case.probe_id
-    )
+    suspicion = replace(_say(seen, Judgement.UNHEALTHY, layer, compared), needs_probe=True)
     asked = [probe for probe in case.probes if case.probe_id and probe.id == case.probe_id and probe.calls]
     if not asked:
         return suspicion
@@ -181,6 +185,11 @@ def _healthy(seen: Measurement, floor: Floor) -> Verdict:
         return _say(seen, Judgement.HEALTHY, Layer.ALIVE, f"{_length(seen)} {_window(seen)}")
     message = f"{_length(seen)} >= {floor.length:.2f} {_window(seen)}"
     return _say(seen, Judgement.HEALTHY, Layer.ABOVE_FLOOR, message)
+
+
+def _dead(probe: ProbeResult) -> bool:
+    """Whether a probe failed for want of accepted drafts, and not for want of calls or for odd answers."""
+    return not probe.passed and probe.calls >= PROBE_CALLS and float(probe.accept_length or "1") < PROBE_DEAD
 
 
 def _pooled(probes: Sequence[ProbeResult]) -> tuple[float, int]:

@@ -62,5 +62,3 @@ class Verdict:
     per_position: tuple[float, ...] = ()
     needs_probe: bool = False
     """Live traffic looks bad; a probe must confirm it before anything moves."""
-    probe_id: str = ""
-    """Id of the probe that would confirm it."""

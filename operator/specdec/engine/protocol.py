@@ -116,6 +116,8 @@ class LaunchPlan(Message):
     drain_seconds: int = 30
     public_keys: tuple[str, ...] = ()
     """Ed25519 public keys, base64 of the raw 32 bytes: the operator's, two while it rotates."""
+    written_at: str = ""
+    """When this assignment was made, RFC 3339: a pod that is older started with another plan."""
 
 
 class Swap(Message):

@@ -25,7 +25,9 @@ _WITHOUT_RESTART = {"image", "stall_seconds", "warmup_seconds", "volumes"}
 def content(server: SpecDecodeServer, settings: Settings) -> dict[str, Any]:
     """Collect everything that makes this server's wish one revision."""
     spec = server.spec
-    engine = spec.engine.model_dump(mode="json", by_alias=True, exclude=_WITHOUT_RESTART, exclude_defaults=True)
+    engine = spec.engine.model_dump(
+        mode="json", by_alias=True, exclude=_WITHOUT_RESTART, exclude_defaults=True
+    )
     return {
         "image": spec.engine.image or settings.default_image,
         "engine": engine,

@@ -1,0 +1,238 @@
+"""The five conditions, each derived by one function from what a pass decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specdec.acceptance.verdict import Doubt, Judgement
+from specdec.api.base import Condition
+from specdec.api.conditions import ConditionType, Reason, find, settle
+from specdec.api.v1alpha1 import AcceptanceStatus
+from specdec.engine.protocol import Drafting, Phase
+from specdec.rollout.clock import seconds, text
+from specdec.rollout.passing import Pass
+from specdec.rollout.quarantine import rejected
+from specdec.rollout.revisions import drafter_ref, version
+from specdec.rollout.scene import UNDER_WAY, candidate
+from specdec.rollout.world import RevisionRecord
+
+Said = tuple[str, str, str]
+"""Status, reason and message of a condition."""
+
+ROLLING = (Reason.SWAPPING, Reason.JUDGING, Reason.WAITING_FOR_TRAFFIC, Reason.ROLLING_OUT)
+"""Reasons of Reconciling to which rollout.progressDeadlineSeconds applies; a slow start has its own deadline."""
+
+
+def conditions(done: Pass, shown: AcceptanceStatus | None) -> tuple[Condition, ...]:
+    """Derive all conditions; a time changes only with its status."""
+    moving = reconciling(done)
+    said: dict[ConditionType, Said] = {
+        ConditionType.READY: ready(done),
+        ConditionType.DRAFTER_CURRENT: drafter_current(done),
+        ConditionType.RECONCILING: moving,
+        ConditionType.STALLED: stalled(done, moving),
+        ConditionType.ACCEPTANCE_HEALTHY: acceptance_healthy(shown),
+    }
+    return tuple(
+        settle(_condition(done, type_, *words), done.before.conditions) for type_, words in said.items()
+    )
+
+
+def ready(done: Pass) -> Said:
+    """Say whether users are served; one engine of several may be missing, as while they restart."""
+    ready_now, wanted = done.ready, done.replicas
+    count = f"{ready_now} of {wanted} engines serve"
+    if not wanted:
+        return "True", Reason.SCALED_TO_ZERO, "no engines are wanted"
+    if ready_now < max(1, wanted - 1):
+        finding = next(iter(done.findings), None)
+        reason = finding.reason if finding else Reason.ENGINES_STARTING
+        return "False", reason, f"{count}; {finding.message if finding else _starting(done)}"
+    if any(status.drafting is Drafting.OFF for _, status in done.scene.engines):
+        return "True", Reason.SERVING_WITHOUT_DRAFTING, f"{count}, without drafting"
+    return "True", Reason.SERVING, count
+
+
+def drafter_current(done: Pass) -> Said:
+    """Say whether the spec's drafter is the one that serves, and if not, why."""
+    scene, desired = done.scene, done.scene.desired
+    blocking = next((finding for finding in done.findings if finding.blocks), None)
+    if blocking is not None:
+        return "False", blocking.reason, blocking.message
+    if rejected(desired):
+        return "False", _refusal(done), f"{version(desired)} was rejected: {desired.message}"
+    if drafter_ref(desired) is None:
+        return "True", Reason.NO_DRAFTER, "the spec names no drafter"
+    if not scene.drafting_wanted:
+        return "False", Reason.DRAFTING_OFF, "the spec says drafting: Off"
+    if done.current:
+        return "True", Reason.ACTIVE, f"{version(desired)} serves on all engines"
+    return _held(done) or _on_its_way(done)
+
+
+def _held(done: Pass) -> Said | None:
+    """Say what a person holds the rollout by."""
+    scene, name = done.scene, version(done.scene.desired)
+    pinned = scene.rollout.pinned_revision
+    if pinned and pinned != scene.desired.name:
+        return "False", Reason.PINNED, f"rollout.pinnedRevision is {pinned}"
+    if not scene.enforcing and scene.engines:
+        return "False", Reason.OBSERVING, f"mode is Observe: {name} is not rolled out"
+    if scene.rollout.paused and scene.engines:
+        return "False", Reason.PAUSED, f"rollout.paused holds the rollout of {name}"
+    return None
+
+
+def _on_its_way(done: Pass) -> Said:
+    if not done.scene.engines:
+        return "False", Reason.ENGINES_STARTING, _starting(done)
+    return "False", Reason.ROLLING_OUT, f"{version(done.scene.desired)} is being rolled out"
+
+
+def reconciling(done: Pass) -> Said:
+    """Say what is under way."""
+    scene = done.scene
+    if done.ready < done.replicas:
+        return "True", Reason.ENGINES_STARTING, _starting(done)
+    if done.restarting:
+        return "True", Reason.RESTARTING, "engines restart one at a time"
+    found = done.candidate
+    if found is not None:
+        return "True", *_trial(done, found)
+    _, reason, message = drafter_current(done)
+    if reason == Reason.ROLLING_OUT:
+        return "True", reason, message
+    return "False", Reason.AS_WISHED, "nothing is left to do" if scene.engines else "no engine serves"
+
+
+def stalled(done: Pass, moving: Said) -> Said:
+    """Say what only a person can mend."""
+    finding = next(iter(done.findings), None)
+    if finding is not None:
+        return "True", finding.reason, finding.message
+    desired = done.scene.desired
+    if rejected(desired):
+        return "True", _refusal(done), f"{version(desired)} was rejected: {desired.message}"
+    if unable := _unable(done):
+        return "True", Reason.CANDIDATE_NOT_STARTED, unable
+    status, reason, message = moving
+    if status == "True" and reason in ROLLING and not done.scene.rollout.paused and _overdue(done):
+        limit = done.scene.rollout.progress_deadline_seconds
+        return "True", Reason.PROGRESS_DEADLINE_EXCEEDED, f"no progress for {limit} s: {message}"
+    return "False", Reason.PROGRESSING, ""
+
+
+def acceptance_healthy(shown: AcceptanceStatus | None) -> Said:
+    """Say what the judge says of the drafter that serves."""
+    if shown is None:
+        return "Unknown", Doubt.NO_TRAFFIC, "no drafter serves"
+    reason, _, message = shown.message.partition(": ")
+    match shown.verdict:
+        case Judgement.HEALTHY:
+            return "True", reason, message
+        case Judgement.UNHEALTHY:
+            return "False", reason, message
+        case _:
+            return "Unknown", reason, message
+
+
+def most_important(found: Sequence[Condition]) -> str:
+    """Choose the reason for the printer column."""
+    by_type = {condition.type: condition for condition in found}
+    wrong = [
+        (ConditionType.STALLED, "True"),
+        (ConditionType.READY, "False"),
+        (ConditionType.DRAFTER_CURRENT, "False"),
+        (ConditionType.ACCEPTANCE_HEALTHY, "False"),
+    ]
+    for type_, status in wrong:
+        if by_type[type_].status == status:
+            return by_type[type_].reason
+    return by_type[ConditionType.READY].reason
+
+
+def phase(found: Sequence[Condition]) -> str:
+    """Derive one word for people."""
+    status = {condition.type: condition.status for condition in found}
+    if status[ConditionType.READY] != "True":
+        return "Failed" if status[ConditionType.STALLED] == "True" else "Starting"
+    if status[ConditionType.STALLED] == "True":
+        return "Degraded"
+    return "RollingOut" if status[ConditionType.RECONCILING] == "True" else "Serving"
+
+
+def _condition(done: Pass, type_: ConditionType, status: str, reason: str, message: str) -> Condition:
+    return Condition(
+        type=type_.value,
+        status=status,
+        observed_generation=done.scene.world.server.generation,
+        last_transition_time=text(done.scene.now),
+        reason=str(reason),
+        message=message[:1024],
+    )
+
+
+def _refusal(done: Pass) -> Reason:
+    """Tell a drafter that was tried under this spec from one that was refused from quarantine."""
+    desired = done.scene.desired
+    before = find(done.before.conditions, ConditionType.DRAFTER_CURRENT)
+    if desired.reason == Reason.QUARANTINED:
+        return Reason.DRAFTER_QUARANTINED
+    known = any(record.name == desired.name and rejected(record) for record in done.scene.world.revisions)
+    if before is not None and before.observed_generation == done.scene.world.server.generation:
+        kept = before.reason in {Reason.DRAFTER_QUARANTINED, Reason.DRAFTER_REJECTED}
+        return Reason(before.reason) if kept and known else Reason.DRAFTER_REJECTED
+    asked_again = before is not None and before.reason not in {
+        Reason.DRAFTER_QUARANTINED,
+        Reason.DRAFTER_REJECTED,
+    }
+    if known and asked_again:
+        return Reason.DRAFTER_QUARANTINED
+    return Reason(before.reason) if known and before is not None else Reason.DRAFTER_REJECTED
+
+
+def _starting(done: Pass) -> str:
+    """Say how far each engine is that does not serve yet."""
+    waiting = [pod for pod in done.scene.world.pods if not pod.ready]
+    if not waiting:
+        return "engines are being created"
+    return ", ".join(
+        f"{pod.name} is {pod.status.phase if pod.status else pod.waiting_reason or 'Pending'}"
+        for pod in sorted(waiting, key=lambda pod: pod.name)[:4]
+    )
+
+
+def _trial(done: Pass, found: RevisionRecord) -> tuple[Reason, str]:
+    """Say where a candidate stands."""
+    name = version(found)
+    if any(candidate(status, *UNDER_WAY) for _, status in done.scene.engines):
+        return Reason.SWAPPING, f"{name} is swapped in"
+    verdict = done.scene.verdict(found.name)
+    if verdict is not None and verdict.reason in {Doubt.NO_TRAFFIC, Doubt.INSUFFICIENT_DATA}:
+        return Reason.WAITING_FOR_TRAFFIC, f"{name} serves and waits for users' requests to be judged by"
+    return Reason.JUDGING, f"{name} serves and is being judged"
+
+
+def _unable(done: Pass) -> str:
+    """Say why an engine could not take the candidate, where that was not the drafter's fault."""
+    scene = done.scene
+    aimed = done.aim.record
+    for pod, status in scene.engines:
+        ended = status.candidate
+        if ended is None or ended.state != "Refused" or aimed is None or ended.revision != aimed.name:
+            continue
+        if not done.current and status.phase is Phase.SERVING:
+            return f"{pod.name}: {ended.reason}: {ended.message}"
+    return ""
+
+
+def _overdue(done: Pass) -> bool:
+    """Whether a rollout has been under way for longer than its deadline."""
+    before = find(done.before.conditions, ConditionType.RECONCILING)
+    if before is None or before.status != "True" or before.reason not in ROLLING:
+        return False
+    swaps = [
+        seconds(status.candidate.swapped_at) or 0.0 for _, status in done.scene.engines if status.candidate
+    ]
+    since = max([seconds(before.last_transition_time) or done.scene.now, *swaps])
+    return done.scene.now - since >= done.scene.rollout.progress_deadline_seconds

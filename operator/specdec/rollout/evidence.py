@@ -1,0 +1,128 @@
+"""From what the agents report to verdicts by revision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from specdec.acceptance.judge import ROLLOUT, STEADY, Case, Floor, verdict
+from specdec.acceptance.measure import SILENT_SECONDS, Ledger, Reading
+from specdec.acceptance.verdict import Doubt, Judgement, Verdict
+from specdec.engine.protocol import ProbeResult
+from specdec.rollout.clock import seconds
+from specdec.rollout.quarantine import PROMOTED
+from specdec.rollout.scene import living_candidate
+from specdec.rollout.world import Evidence, PodView, RevisionRecord, World
+
+PROBE_ANSWER_SECONDS = 30.0
+"""A probe that was asked for this long ago and not answered is asked for again."""
+PROBE_FRESH_SECONDS = 600.0
+"""What a probe showed holds for this long; while the suspicion lasts, another one is asked for."""
+
+
+@dataclass
+class Judge:
+    """Remembers one server's counters between passes; losing them loses evidence, never safety."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+
+    def evidence(self, world: World, now: float) -> Evidence:
+        """Book what was heard and judge every revision that serves somewhere."""
+        readings = [
+            Reading(pod.name, pod.status, pod.heard_at)
+            for pod in world.pods
+            if pod.status is not None and pod.heard_at is not None
+        ]
+        settled = frozenset(record.name for record in world.revisions if steady(world, record))
+        self.ledger = self.ledger.take(readings, settled)
+        return {
+            record.name: judged(world, record, self.ledger, now)
+            for record in world.revisions
+            if record.name in serving(world)
+        }
+
+
+def judged(world: World, record: RevisionRecord, ledger: Ledger, now: float) -> Verdict:
+    """Judge one revision."""
+    if world.pods and all(_silent(pod, now) for pod in world.pods):
+        message = f"no engine's agent answered for {SILENT_SECONDS:.0f} s: nothing is decided"
+        return Verdict(Judgement.UNKNOWN, Doubt.ENGINES_SILENT.value, message)
+    steps = int(record.data.get("numSteps", 3))
+    return verdict(
+        Case(
+            seen=ledger.measure(record.name, steps, now),
+            floor=Floor.of(world.server.spec.acceptance, steps),
+            probes=probes(world, record),
+            levels=STEADY if steady(world, record) else ROLLOUT,
+            probe_id=asked_probe(world, record.name, now),
+        )
+    )
+
+
+def steady(world: World, record: RevisionRecord) -> bool:
+    """Whether a revision was promoted and is what engines start with: it is watched for ever."""
+    launched = world.launch_plan is not None and world.launch_plan.revision == record.name
+    return launched and record.outcome == PROMOTED
+
+
+def serving(world: World) -> set[str]:
+    """Revisions that serve on some pod, are a candidate there, or are what it starts with."""
+    launched = {world.launch_plan.revision} if world.launch_plan else set()
+    statuses = [pod.status for pod in world.pods if pod.status]
+    candidates = {status.candidate.revision for status in statuses if status.candidate}
+    return launched | candidates | {status.revision for status in statuses}
+
+
+def probes(world: World, record: RevisionRecord) -> tuple[ProbeResult, ...]:
+    """Take each pod's latest probe of a revision that serves there, from its present trial."""
+    found = (_latest(pod, record) for pod in world.pods)
+    return tuple(result for result in found if result is not None)
+
+
+def asked_probe(world: World, revision: str, now: float) -> str:
+    """Id of the probe that was asked for because of live traffic, while its answer counts."""
+    asked = world.server.status.probe_asked
+    return asked if asked_for(asked) == revision and now - asked_at(asked) <= PROBE_FRESH_SECONDS else ""
+
+
+def probe_due(world: World, revision: str, now: float) -> bool:
+    """Whether a probe must be asked for: none was, or nobody answered, or the answer is old."""
+    asked = asked_probe(world, revision, now)
+    if not asked:
+        return True
+    answered = any(pod.status and pod.status.probe and pod.status.probe.id == asked for pod in world.pods)
+    return not answered and now - asked_at(asked) > PROBE_ANSWER_SECONDS
+
+
+def probe_id(revision: str, now: float) -> str:
+    """Name a probe by what it is for and when it was asked for."""
+    return f"{revision}/{int(now)}"
+
+
+def asked_for(probe_id: str) -> str:
+    """Revision that a probe is for."""
+    return probe_id.rpartition("/")[0]
+
+
+def asked_at(probe_id: str) -> float:
+    """Unix seconds at which a probe was asked for."""
+    digits = probe_id.rpartition("/")[2]
+    return float(digits) if digits.isdigit() else 0.0
+
+
+def _latest(pod: PodView, record: RevisionRecord) -> ProbeResult | None:
+    status = pod.status
+    if status is None or status.revision != record.name:
+        return None
+    candidate = living_candidate(status)
+    since = candidate.swapped_at if candidate and candidate.revision == record.name else ""
+    begun = max(seconds(since) or 0.0, (seconds(record.at) or 0.0) if not record.outcome else 0.0)
+    results = [
+        result
+        for result in (status.warmup, status.probe)
+        if result is not None and result.revision == record.name and (seconds(result.at) or begun) >= begun
+    ]
+    return max(results, key=lambda result: seconds(result.at) or 0.0, default=None)
+
+
+def _silent(pod: PodView, now: float) -> bool:
+    return pod.heard_at is None or now - pod.heard_at > SILENT_SECONDS

@@ -1,0 +1,166 @@
+"""Bad input that only the cluster can show, each rule one function: a reason and a sentence, never a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from specdec.acceptance.judge import Floor
+from specdec.api.conditions import Reason
+from specdec.engine.protocol import CandidateState, Phase
+from specdec.rollout.revisions import claims
+from specdec.rollout.world import PodView, World
+
+SHARED = {"ReadOnlyMany", "ReadWriteMany"}
+MISSING = {"FileMissing", "NoWeights", "PathOutsideModels", "DrafterNotFound", "TargetNotFound"}
+"""Reasons of the agent for a folder, or a file in it, that isn't there."""
+PULLS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
+STARTS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What keeps a server from what its spec says, until a person acts."""
+
+    reason: Reason
+    message: str
+    blocks: bool = False
+    """Nothing is created or changed while it stands."""
+
+
+Check = Callable[[World], Iterator[Finding]]
+
+
+def findings(world: World) -> tuple[Finding, ...]:
+    """Run all checks; the first finding is the one that the conditions show."""
+    return tuple(chain.from_iterable(check(world) for check in CHECKS))
+
+
+def image_not_allowed(world: World) -> Iterator[Finding]:
+    """Find an image outside the prefixes of the operator's settings."""
+    image = world.server.spec.engine.image
+    prefixes = world.settings.image_prefixes
+    if image and not any(_within(image, prefix) for prefix in prefixes):
+        message = f"engine.image is {image}, allowed are images that begin with {' or '.join(prefixes) or 'nothing'}"
+        yield Finding(Reason.IMAGE_NOT_ALLOWED, message, blocks=True)
+
+
+def claim_not_found(world: World) -> Iterator[Finding]:
+    """Find a claim that doesn't exist."""
+    for claim in world.claims:
+        if not claim.exists:
+            message = f"there is no PersistentVolumeClaim {claim.name} in namespace {world.server.namespace}: create it or name another"
+            yield Finding(Reason.CLAIM_NOT_FOUND, message, blocks=True)
+
+
+def claim_access_mode(world: World) -> Iterator[Finding]:
+    """Find claims that more than one pod can't share."""
+    replicas = world.server.spec.replicas or 1
+    needed = set(claims(world.server))
+    for claim in world.claims:
+        if replicas > 1 and claim.name in needed and claim.exists and not SHARED & set(claim.access_modes):
+            modes = ", ".join(claim.access_modes) or "no access mode"
+            message = f"replicas is {replicas}, but claim {claim.name} has {modes}: more than one replica needs ReadOnlyMany or ReadWriteMany"
+            yield Finding(Reason.CLAIM_ACCESS_MODE, message, blocks=True)
+
+
+def floor_impossible(world: World) -> Iterator[Finding]:
+    """Find a floor that no drafter can reach, where admission did not."""
+    steps = world.server.spec.num_steps
+    if message := Floor.of(world.server.spec.acceptance, steps).impossible(steps):
+        yield Finding(Reason.FLOOR_IMPOSSIBLE, message, blocks=True)
+
+
+def pinned_revision_not_found(world: World) -> Iterator[Finding]:
+    """Find a pin to a revision that isn't there."""
+    pinned = world.server.spec.rollout.pinned_revision
+    if pinned and all(record.name != pinned for record in world.revisions):
+        yield Finding(
+            Reason.REVISION_NOT_FOUND,
+            f"rollout.pinnedRevision is {pinned}, which is no revision of this server",
+        )
+
+
+def image_pull_failed(world: World) -> Iterator[Finding]:
+    """Find pods whose image the kubelet can't pull."""
+    for pod in _current(world):
+        if pod.waiting_reason in PULLS:
+            yield Finding(Reason.IMAGE_PULL_FAILED, _waiting(pod))
+
+
+def container_not_started(world: World) -> Iterator[Finding]:
+    """Find pods whose container the kubelet can't start."""
+    for pod in _current(world):
+        if pod.waiting_reason in STARTS:
+            yield Finding(Reason.CONTAINER_NOT_STARTED, _waiting(pod))
+
+
+def unschedulable(world: World) -> Iterator[Finding]:
+    """Find pods that no node takes."""
+    for pod in _current(world):
+        if pod.unschedulable:
+            yield Finding(Reason.UNSCHEDULABLE, f"{pod.name}: {pod.unschedulable}")
+
+
+def model_not_found(world: World) -> Iterator[Finding]:
+    """Find a folder that isn't in its claim: the agent says so while it starts or stages."""
+    for pod in _current(world):
+        status = pod.status
+        if status is None:
+            continue
+        if (
+            status.reason in MISSING
+            and status.phase is Phase.FAILED
+            and _of_target(world, status.reason, status.message)
+        ):
+            yield Finding(Reason.TARGET_NOT_FOUND, f"{pod.name}: {status.message}")
+        elif status.reason in MISSING:
+            yield Finding(Reason.DRAFTER_NOT_FOUND, f"{pod.name}: {status.message}")
+        candidate = status.candidate
+        if candidate and candidate.state is CandidateState.REFUSED and candidate.reason in MISSING:
+            yield Finding(Reason.DRAFTER_NOT_FOUND, f"{pod.name}: {candidate.message}")
+
+
+def engine_failed(world: World) -> Iterator[Finding]:
+    """Find engines whose start failed for another reason."""
+    for pod in _current(world):
+        status = pod.status
+        if status and status.phase is Phase.FAILED and status.reason not in MISSING:
+            yield Finding(Reason.ENGINE_FAILED, f"{pod.name}: {status.reason}: {status.message}")
+        elif pod.waiting_reason == "CrashLoopBackOff":
+            yield Finding(Reason.ENGINE_FAILED, f"{_waiting(pod)} (restarted {pod.restarts} times)")
+
+
+CHECKS: tuple[Check, ...] = (
+    image_not_allowed,
+    claim_not_found,
+    claim_access_mode,
+    floor_impossible,
+    pinned_revision_not_found,
+    image_pull_failed,
+    container_not_started,
+    model_not_found,
+    engine_failed,
+    unschedulable,
+)
+
+
+def _within(image: str, prefix: str) -> bool:
+    """Whether a prefix ends at a border of the image's name: reg/a allows reg/a/b, not reg/a-evil."""
+    rest = image.removeprefix(prefix)
+    return bool(prefix) and image.startswith(prefix) and (prefix[-1] in "/:@" or not rest or rest[0] in "/:@")
+
+
+def _current(world: World) -> Iterator[PodView]:
+    return (pod for pod in world.pods if not pod.deleting)
+
+
+def _waiting(pod: PodView) -> str:
+    return f"{pod.name}: {pod.waiting_reason}: {pod.waiting_message or 'no message'}"
+
+
+def _of_target(world: World, reason: str, message: str) -> bool:
+    """Whether what is missing is the target: its path is named, or the reason says it."""
+    target = world.launch_plan.target_path if world.launch_plan else ""
+    return reason == Reason.TARGET_NOT_FOUND or bool(target and target in message)

@@ -1,0 +1,70 @@
+"""Quarantine: what was rejected is refused until the drafter, the target or the engine changes.
+
+The records are the truth: a rejected record carries the digests and the engine build that it failed with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specdec.api.conditions import Reason
+from specdec.api.v1alpha1 import QuarantineEntry
+from specdec.rollout.revisions import version
+from specdec.rollout.world import RevisionRecord
+
+PROMOTED = "Promoted"
+REJECTED = "Rejected"
+SUPERSEDED = "Superseded"
+
+MOST_ENTRIES = 20
+
+
+def rejected(record: RevisionRecord | None) -> bool:
+    """Whether a revision was rejected."""
+    return record is not None and record.outcome == REJECTED
+
+
+def quarantined(record: RevisionRecord) -> bool:
+    """Whether a rejection concerns the drafter's contents, wherever they lie."""
+    return rejected(record) and bool(record.digest) and record.reason != Reason.ABORTED_BY_USER
+
+
+def still_holds(record: RevisionRecord, target_digest: str, engine: str) -> bool:
+    """Whether target and engine are those that a record was rejected with, as far as both are known."""
+    same_target = not (target_digest and record.target_digest) or target_digest == record.target_digest
+    return same_target and (not (engine and record.engine) or engine == record.engine)
+
+
+def twin(
+    records: Sequence[RevisionRecord], digest: str, target_digest: str, engine: str, *, but: str
+) -> RevisionRecord | None:
+    """Find a quarantined revision whose drafter has these very contents."""
+    return next(
+        (
+            record
+            for record in records
+            if digest
+            and record.name != but
+            and quarantined(record)
+            and record.digest == digest
+            and still_holds(record, target_digest, engine)
+        ),
+        None,
+    )
+
+
+def entries(records: Sequence[RevisionRecord]) -> tuple[QuarantineEntry, ...]:
+    """Show the newest rejections in the status."""
+    held = sorted((record for record in records if quarantined(record)), key=lambda record: record.at)
+    return tuple(
+        QuarantineEntry(
+            drafter_digest=record.digest,
+            target_digest=record.target_digest,
+            engine=record.engine,
+            version=version(record),
+            reason=record.reason,
+            message=record.message,
+            at=record.at,
+        )
+        for record in held[-MOST_ENTRIES:]
+    )

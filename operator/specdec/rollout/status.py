@@ -1,0 +1,180 @@
+"""The status as this pass leaves it: stable at rest, numbers moved only when they moved enough to matter."""
+
+from __future__ import annotations
+
+from specdec.acceptance.verdict import Verdict
+from specdec.api.conditions import Reason
+from specdec.api.v1alpha1 import AcceptanceStatus, RevisionStatus, SpecDecodeServerStatus
+from specdec.engine.protocol import CandidateState, Drafting, Probe
+from specdec.rollout.aim import last_good
+from specdec.rollout.clock import exact
+from specdec.rollout.conditions import conditions, most_important, phase
+from specdec.rollout.launch import off_in_place
+from specdec.rollout.passing import Pass
+from specdec.rollout.quarantine import entries, rejected
+from specdec.rollout.revisions import version
+from specdec.rollout.scene import living_candidate
+from specdec.rollout.world import RevisionRecord
+
+LEAST_MOVE = 0.1
+"""An accept length is shown anew once it moved by this much ..."""
+LEAST_NEWS = 32
+"""... over at least so many further requests."""
+
+
+def status(done: Pass) -> SpecDecodeServerStatus:
+    """Derive the whole status."""
+    scene, before = done.scene, done.before
+    shown = acceptance(done)
+    found = conditions(done, shown)
+    good = last_good(scene.records)
+    return SpecDecodeServerStatus(
+        observed_generation=scene.world.server.generation,
+        phase=phase(found),
+        conditions=found,
+        replicas=len(scene.world.pods),
+        ready_replicas=done.ready,
+        selector=f"app.kubernetes.io/name=specdec-engine,app.kubernetes.io/instance={scene.world.server.name}",
+        active=_revision(done, done.active, before.active),
+        candidate=_revision(done, done.candidate, before.candidate),
+        last_good=_revision(done, good, before.last_good),
+        acceptance=shown,
+        rollout=word(done),
+        reason=most_important(found),
+        engine=next((status.engine for _, status in scene.engines), before.engine),
+        quarantine=entries(scene.records),
+        drafting_off_since=_off_since(done),
+        probe_asked=_probe_asked(done),
+        last_handled_request=scene.world.request if done.answer else before.last_handled_request,
+        last_evidence=_last_evidence(done),
+    )
+
+
+def word(done: Pass) -> str:
+    """Say where the rollout is in one word, for the printer column."""
+    scene = done.scene
+    states = [found.state for _, status in scene.engines if (found := living_candidate(status)) is not None]
+    if states:
+        return _of_states(states, paused=scene.rollout.paused)
+    if rejected(scene.desired):
+        return _of_rejection(scene.desired)
+    return _at_rest(done)
+
+
+def _at_rest(done: Pass) -> str:
+    scene = done.scene
+    if scene.rollout.paused and not done.current:
+        return "Paused"
+    if done.restarting:
+        return "Restarting"
+    if not scene.engines:
+        return "Starting" if done.replicas else "Idle"
+    if not scene.drafting_wanted:
+        return "DraftingOff"
+    return "Idle" if done.current or not scene.enforcing else "Pending"
+
+
+def _of_states(states: list[CandidateState], *, paused: bool) -> str:
+    for state in (CandidateState.STAGING, CandidateState.SWAPPING, CandidateState.PROBING):
+        if state in states:
+            return state.value
+    return "Paused" if paused else "Judging"
+
+
+def _of_rejection(record: RevisionRecord) -> str:
+    match record.reason:
+        case Reason.ABORTED_BY_USER:
+            return "Aborted"
+        case "DeadDrafter" | "BelowFloor" | "DegenerateAnswers" | "ProbeFailed":
+            return "RolledBack"
+        case _:
+            return "Refused"
+
+
+def acceptance(done: Pass) -> AcceptanceStatus | None:
+    """Show what live traffic shows; the standing figures stay until they say something new."""
+    record = done.serving
+    verdict = done.scene.verdict(record.name) if record else None
+    if record is None or verdict is None:
+        return done.before.acceptance if record else None
+    fresh = _shown(verdict, int(record.data.get("numSteps", 3)))
+    old = done.before.acceptance
+    same_drafter = done.before.active is not None and record.name in _named(done)
+    return old if old is not None and same_drafter and not _news(old, fresh) else fresh
+
+
+def _named(done: Pass) -> set[str]:
+    """Revisions that the standing status shows as serving."""
+    shown = done.before.candidate or done.before.active
+    return {shown.revision} if shown else set()
+
+
+def _shown(verdict: Verdict, steps: int) -> AcceptanceStatus:
+    length = verdict.accept_length
+    return AcceptanceStatus(
+        accept_length="" if length is None else f"{length:.2f}",
+        accept_rate="" if length is None else f"{(length - 1) / steps:.2f}",
+        per_position=tuple(f"{share:.2f}" for share in verdict.per_position),
+        requests=verdict.requests,
+        verify_calls=verdict.calls,
+        verdict=verdict.judgement.value,
+        message=f"{verdict.reason}: {verdict.message}",
+    )
+
+
+def _news(old: AcceptanceStatus, fresh: AcceptanceStatus) -> bool:
+    """Whether the verdict is another one, or the accept length moved and enough requests stand behind it."""
+    if (old.verdict, _reason(old)) != (fresh.verdict, _reason(fresh)):
+        return True
+    if not old.accept_length or not fresh.accept_length:
+        return old.accept_length != fresh.accept_length
+    moved = abs(float(old.accept_length) - float(fresh.accept_length)) >= LEAST_MOVE - 1e-9
+    return moved and abs(fresh.requests - old.requests) >= LEAST_NEWS
+
+
+def _reason(shown: AcceptanceStatus) -> str:
+    return shown.message.partition(": ")[0]
+
+
+def _revision(
+    done: Pass, record: RevisionRecord | None, before: RevisionStatus | None
+) -> RevisionStatus | None:
+    """Show a revision; `since` stays as long as it holds its place."""
+    if record is None:
+        return None
+    since = before.since if before and before.revision == record.name else exact(done.scene.now)
+    return RevisionStatus(revision=record.name, version=version(record), digest=record.digest, since=since)
+
+
+def _off_since(done: Pass) -> str:
+    """Note since when drafting is off for want of a good drafter, or by the user's will."""
+    record = done.launched
+    off = off_in_place(done.scene, done.aim) or (record is not None and rejected(record))
+    if not off or not done.scene.enforcing:
+        return ""
+    if not done.before.drafting_off_since and not _is_off(done):
+        return ""
+    return done.before.drafting_off_since or exact(done.scene.now)
+
+
+def _is_off(done: Pass) -> bool:
+    return any(status.drafting is Drafting.OFF for _, status in done.scene.engines)
+
+
+def _probe_asked(done: Pass) -> str:
+    asked = [order.command.id for order in done.commands if isinstance(order.command, Probe)]
+    return asked[0] if asked else done.before.probe_asked
+
+
+def _last_evidence(done: Pass) -> str:
+    """Keep the sentence of the verdict that changed something last."""
+    old = {record.name: record.outcome for record in done.scene.world.revisions}
+    changed = [
+        record
+        for record in done.scene.records
+        if record.outcome in {"Promoted", "Rejected"} and old.get(record.name, "") != record.outcome
+    ]
+    if not changed:
+        return done.before.last_evidence
+    record = changed[-1]
+    return f"{version(record)} {record.outcome.lower()}: {record.message}"[:1024]
