@@ -68,6 +68,8 @@ class Reason(StrEnum):
     """A candidate serves, but users' requests are missing to judge it by."""
     RESTARTING = "Restarting"
     """Engines restart one at a time."""
+    APPLY_FAILED = "ApplyFailed"
+    """An object could not be written, or an agent did not take a command; the operator goes on trying."""
     PROGRESSING = "Progressing"
     """Not stalled."""
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdec.api.base import Condition
+from specdec.api.conditions import ConditionType, Reason, find
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
 from specdec.rollout.clock import text
-
-RECONCILING = "Reconciling"
-APPLY_FAILED = "ApplyFailed"
-"""Reason: an object could not be written or an agent did not take a command; the operator goes on trying."""
 
 
 def with_failures(
@@ -19,15 +16,15 @@ def with_failures(
     """Add what failed to a planned status; the plan assumed that everything works."""
     if not failed:
         return status
-    others = [condition for condition in status.conditions if condition.type != RECONCILING]
-    before = next((condition for condition in status.conditions if condition.type == RECONCILING), None)
+    others = [condition for condition in status.conditions if condition.type != ConditionType.RECONCILING]
+    before = find(status.conditions, ConditionType.RECONCILING)
     since = before.last_transition_time if before and before.status == "True" else text(now)
     condition = Condition(
-        type=RECONCILING,
+        type=ConditionType.RECONCILING,
         status="True",
         observed_generation=generation,
         last_transition_time=since,
-        reason=APPLY_FAILED,
+        reason=Reason.APPLY_FAILED,
         message="; ".join(failed)[:1024],
     )
-    return status.model_copy(update={"conditions": (*others, condition), "reason": APPLY_FAILED})
+    return status.model_copy(update={"conditions": (*others, condition), "reason": Reason.APPLY_FAILED})

@@ -68,11 +68,15 @@ def essence(status: Rendered) -> Rendered:
 
 
 def moved(old: Rendered, new: Rendered) -> bool:
-    """Say whether a shown number moved enough to be worth a write."""
-    return any(
-        abs(after - before) >= NUMBER_STEP - 1e-9
-        for before, after in zip(_figures(old), _figures(new), strict=False)
+    """Say whether a shown number moved enough to be worth a write, or a condition's sentence has others."""
+    shown = zip(_figures(old), _figures(new), strict=False)
+    return _sentences(old) != _sentences(new) or any(
+        abs(after - before) >= NUMBER_STEP - 1e-9 for before, after in shown
     )
+
+
+def _sentences(status: Rendered) -> dict[str, str]:
+    return {item["type"]: item.get("message", "") for item in status.get("conditions", ())}
 
 
 def _figures(status: Rendered) -> list[float]:
