@@ -1,0 +1,194 @@
+"""The Kubernetes client: paths, server-side apply, and refusals as sentences, against a small HTTP server."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+from kubernetes.aio import client
+from tests.support.controllerparts import KEY, pod, server
+from tests.support.fakekube import FakeKube
+
+from specdec.controller import access, keys
+from specdec.controller.kinds import CLAIM, LEASE, POD, SERVICE
+from specdec.controller.kube import ConflictError, ForbiddenError, Kube, KubeError
+from specdec.controller.observe import pod_view
+from specdec.controller.store import Store
+from specdec.controller.watchdog import Watchdog
+
+
+class Api:
+    """Answers every request the same way and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.status, self.body, self.asked = 200, {}, []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append(
+            (request.method, request.path_qs, request.headers.get("Content-Type"), await request.text())
+        )
+        return web.json_response(self.body, status=self.status)
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[tuple[Api, Kube]]:
+    answers = Api()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answers.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    kube = Kube(client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{port}")))
+    yield answers, kube
+    await kube.close()
+    await runner.cleanup()
+
+
+async def test_an_apply_is_server_side_by_our_name_and_takes_fields_over(api: tuple[Api, Kube]):
+    answers, kube = api
+    await kube.apply(server(), "status")
+    ((method, path, kind, body),) = answers.asked
+    assert (method, kind) == ("PATCH", "application/apply-patch+yaml")
+    assert path == (
+        "/apis/specdec.dev/v1alpha1/namespaces/serving/specdecodeservers/demo/status"
+        "?fieldManager=specdec-operator&force=true"
+    )
+    assert json.loads(body)["metadata"]["name"] == "demo"
+
+
+async def test_a_delete_names_the_very_object(api: tuple[Api, Kube]):
+    answers, kube = api
+    await kube.delete(POD, "serving", "demo-0", "pod-uid", 0)
+    body = json.loads(answers.asked[0][3])
+    assert (body["preconditions"], body["gracePeriodSeconds"]) == ({"uid": "pod-uid"}, 0)
+
+
+async def test_a_list_asks_for_labelled_objects_and_says_their_kind(api: tuple[Api, Kube]):
+    answers, kube = api
+    answers.body = {"items": [{"metadata": {"name": "a"}}]}
+    (found,) = await kube.list(POD, "", "specdec.dev/server", limit=1)
+    assert answers.asked[0][1] == "/api/v1/pods?labelSelector=specdec.dev%2Fserver&limit=1"
+    assert (found["kind"], found["apiVersion"]) == ("Pod", "v1")
+
+
+async def test_a_missing_permission_names_verb_and_resource(api: tuple[Api, Kube]):
+    answers, kube = api
+    answers.status = 403
+    answers.body = {"message": 'services "demo" is forbidden: User "x" cannot patch resource'}
+    with pytest.raises(ForbiddenError) as refusal:
+        await kube.apply({**pod(), "kind": "Service"})
+    assert str(refusal.value) == (
+        "specdec-operator may not patch services in namespace serving: grant it in the operator's role"
+    )
+
+
+async def test_a_group_is_part_of_the_resource(api: tuple[Api, Kube]):
+    answers, kube = api
+    answers.status = 403
+    answers.body = {"message": 'leases.coordination.k8s.io is forbidden: User "x" cannot get'}
+    with pytest.raises(ForbiddenError, match=r"may not get leases\.coordination\.k8s\.io in namespace a"):
+        await kube.get(LEASE, "a", "b")
+
+
+async def test_a_conflict_is_a_kind_of_error_of_its_own(api: tuple[Api, Kube]):
+    answers, kube = api
+    answers.status, answers.body = 409, {"message": "the object has been modified"}
+    with pytest.raises(ConflictError):
+        await kube.apply(server(), "status")
+
+
+async def test_admission_that_forbids_is_no_missing_permission(api: tuple[Api, Kube]):
+    answers, kube = api
+    answers.status, answers.body = 403, {"message": "violates PodSecurity"}
+    with pytest.raises(KubeError, match="refused with 403: violates PodSecurity") as refusal:
+        await kube.apply(server())
+    assert not isinstance(refusal.value, ForbiddenError)
+
+
+async def test_what_is_not_there_is_none(api: tuple[Api, Kube]):
+    answers, kube = api
+    answers.status, answers.body = 404, {"message": "not found"}
+    assert await kube.get(CLAIM, "serving", "models") is None
+
+
+async def test_no_answer_is_a_sentence(api: tuple[Api, Kube]):
+    kube = Kube(client.ApiClient(client.Configuration(host="http://127.0.0.1:1")))
+    with pytest.raises(KubeError, match=r"list pods in the cluster failed: "):
+        await kube.list(POD)
+    await kube.close()
+
+
+async def test_the_signing_key_is_made_once():
+    kube = FakeKube()
+    first = await keys.load(kube, "specdec-system")  # type: ignore[arg-type]
+    again = await keys.load(kube, "specdec-system")  # type: ignore[arg-type]
+    assert first.private_bytes_raw() == again.private_bytes_raw()
+    assert kube.writes == [("create", "Secret", "specdec-signing-key")]
+
+
+async def test_a_kind_that_may_not_be_listed_is_named_and_left_out(caplog: pytest.LogCaptureFixture):
+    class Narrow(FakeKube):
+        async def list(self, kind: Any, namespace: str = "", label: str = "", limit: int = 0) -> Any:
+            if kind is SERVICE:
+                raise ForbiddenError("specdec-operator may not list services in the cluster", 403)
+            return []
+
+    assert await access.settle(Narrow(), ()) == {SERVICE}  # type: ignore[arg-type]
+    assert "may not list services" in caplog.text
+
+
+def watchdog(kube: FakeKube, store: Store, woken: list[Any]) -> Watchdog:
+    return Watchdog(kube, store, woken.append, (), frozenset(), 300, [])  # type: ignore[arg-type]
+
+
+@pytest.mark.looptime
+async def test_a_deletion_that_no_watch_told_is_noticed():
+    kube, store, woken = FakeKube(), Store(), []
+    store.put(kube.add(pod()))
+    kube.objects.clear()
+    dog = watchdog(kube, store, woken)
+    await dog.compare(POD)
+    assert (store.children(POD, KEY), woken, dog.complaints) == ([], [KEY], [])
+
+
+@pytest.mark.looptime
+async def test_a_watch_that_missed_something_makes_the_process_unfit():
+    kube, store, woken = FakeKube(), Store(), []
+    kube.add(pod())
+    dog = watchdog(kube, store, woken)
+    await dog.compare(POD)
+    assert dog.complaints == ["the watch on pods missed demo-0"]
+    assert (len(store.children(POD, KEY)), woken) == (1, [KEY])
+
+
+def test_an_older_version_does_not_replace_a_newer_one():
+    store = Store()
+    newer, older = pod(), pod()
+    newer["metadata"]["resourceVersion"], older["metadata"]["resourceVersion"] = "10", "9"
+    assert store.put(newer)
+    assert not store.put(older)
+    assert not store.put(newer)
+
+
+def test_a_pod_that_can_not_start_says_why():
+    broken = pod()
+    broken["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    broken["status"] = {
+        "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes: no GPU"}],
+        "containerStatuses": [
+            {
+                "restartCount": 2,
+                "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}},
+            }
+        ],
+    }
+    view = pod_view(broken, None)
+    assert (view.unschedulable, view.waiting_reason, view.restarts) == (
+        "0/1 nodes: no GPU",
+        "ImagePullBackOff",
+        2,
+    )
+    assert not view.ready
