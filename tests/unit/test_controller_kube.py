@@ -70,7 +70,7 @@ async def test_a_list_asks_for_labelled_objects_and_says_their_kind(api: tuple[A
     answers, kube = api
     answers.body = {"items": [{"metadata": {"name": "a"}}]}
     (found,) = await kube.list(POD, "", "specdec.dev/server", limit=1)
-    assert answers.asked[0][1] == "/api/v1/pods?labelSelector=specdec.dev%2Fserver&limit=1"
+    assert answers.asked[0][1] == "/api/v1/pods?labelSelector=specdec.dev/server&limit=1"
     assert (found["kind"], found["apiVersion"]) == ("Pod", "v1")
 
 
