@@ -72,7 +72,10 @@ def read_exports(library: Path) -> Exports:
     exports = Exports(re.search(r"SONAME\).*\[(.*)\]", _readelf("--dynamic", library)).group(1))
     for line in _readelf("--dyn-syms", library).splitlines():
         match line.split():
-            case [_, _, size, kind, "GLOBAL" | "WEAK" | "UNIQUE", _, section, symbol, *_] if section not in ("UND", "ABS"):
+            case [_, _, size, kind, "GLOBAL" | "WEAK" | "UNIQUE", _, section, symbol, *_] if section not in (
+                "UND",
+                "ABS",
+            ):
                 name, version = re.fullmatch(r"([^@]*)(?:@@?(.*))?", symbol).groups()
                 if kind in ("FUNC", "IFUNC", "NOTYPE"):
                     exports.functions.add(name)
@@ -91,13 +94,17 @@ def link(exports: Exports, folder: Path) -> Path:
     lines += [f".globl {name}\n.type {name},@function\n{name}:" for name in sorted(exports.functions)]
     lines += ["xor %eax,%eax\nret", ".bss"]
     for name, size in sorted(exports.objects.items()):
-        lines.append(f".globl {name}\n.type {name},@object\n.size {name},{size}\n.balign 16\n{name}: .zero {size}")
+        lines.append(
+            f".globl {name}\n.type {name},@object\n.size {name},{size}\n.balign 16\n{name}: .zero {size}"
+        )
     lines += ['.section .note.GNU-stack,"",@progbits', ""]
     source.write_text("\n".join(lines))
     command = ["gcc", "-shared", "-nostdlib", "-o", made, source, f"-Wl,-soname,{exports.soname}"]
     versions = {version: names for version, names in exports.versions.items() if version}
     if versions:
-        quoted = {version: " ".join(f'"{name}";' for name in sorted(names)) for version, names in versions.items()}
+        quoted = {
+            version: " ".join(f'"{name}";' for name in sorted(names)) for version, names in versions.items()
+        }
         script.write_text("\n".join(f"{version} {{ global: {names} }};" for version, names in quoted.items()))
         command.append(f"-Wl,--version-script={script}")
     subprocess.run(command, check=True)
@@ -105,7 +112,9 @@ def link(exports: Exports, folder: Path) -> Path:
 
 
 def _readelf(what: str, library: Path) -> str:
-    return subprocess.run(("readelf", "--wide", what, library), capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ("readelf", "--wide", what, library), capture_output=True, text=True, check=True
+    ).stdout
 
 
 if __name__ == "__main__":

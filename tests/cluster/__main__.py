@@ -78,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
 
     up = commands.add_parser("up", help="make the cluster, or bring it back; safe to repeat")
-    up.add_argument("--with", dest="with_tools", action="append", default=[], choices=["helm"], help="build it too")
+    up.add_argument(
+        "--with", dest="with_tools", action="append", default=[], choices=["helm"], help="build it too"
+    )
     up.set_defaults(command=_up)
 
     down = commands.add_parser("down", help="delete the cluster and stop the daemon started here")

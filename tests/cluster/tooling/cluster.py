@@ -81,7 +81,20 @@ def _node_state() -> str | None:
 
 def _create(image: str | None, wanted: str) -> None:
     with step("create the cluster"):
-        command = ["kind", "create", "cluster", "--config", SETTINGS, "--kubeconfig", KUBECONFIG, "--wait", "180s"]
+        if image:
+            # kind makes its network anew: what is left of an old one may lack its bridge. In use it stays.
+            succeeds("docker", "network", "rm", "kind")
+        command = [
+            "kind",
+            "create",
+            "cluster",
+            "--config",
+            SETTINGS,
+            "--kubeconfig",
+            KUBECONFIG,
+            "--wait",
+            "180s",
+        ]
         run(*command, *(("--image", image) if image else ()), deadline=300)
         CREATED_FROM.write_text(wanted)
 
@@ -116,7 +129,16 @@ def _kubelet_reports() -> bool:
 def _dns_runs() -> bool:
     """Tell whether DNS was started by this run of the node; a status from before it says Available too."""
     started = "jsonpath={.items[*].status.containerStatuses[*].state.running.startedAt}"
-    pods = ("get", "pods", "--namespace", "kube-system", "--selector", "k8s-app=kube-dns", "--output", started)
+    pods = (
+        "get",
+        "pods",
+        "--namespace",
+        "kube-system",
+        "--selector",
+        "k8s-app=kube-dns",
+        "--output",
+        started,
+    )
     return _are_since_start(*pods)
 
 
@@ -141,7 +163,15 @@ def _advertise_gpus() -> None:
 
 def _wait_for_dns() -> None:
     wait_for("DNS to be started", _dns_runs, deadline=API_DEADLINE)
-    ready = ("wait", "--for=condition=Ready", "pod", "--selector", "k8s-app=kube-dns", "--namespace", "kube-system")
+    ready = (
+        "wait",
+        "--for=condition=Ready",
+        "pod",
+        "--selector",
+        "k8s-app=kube-dns",
+        "--namespace",
+        "kube-system",
+    )
     kubectl(*ready, f"--timeout={API_DEADLINE}s", deadline=API_DEADLINE + 10)
 
 

@@ -64,7 +64,9 @@ def start() -> None:
 
 def is_running() -> bool:
     """Tell whether our daemon answers."""
-    return Path(SOCKET.removeprefix("unix://")).exists() and succeeds("docker", "--host", SOCKET, "info", deadline=20)
+    return Path(SOCKET.removeprefix("unix://")).exists() and succeeds(
+        "docker", "--host", SOCKET, "info", deadline=20
+    )
 
 
 def stop() -> None:
@@ -75,7 +77,12 @@ def stop() -> None:
         pid = _living(PID_FILE, "dockerd")
         if pid:
             os.kill(pid, signal.SIGTERM)
-            wait_for(f"dockerd (pid {pid}) to end", lambda: not _living(PID_FILE, "dockerd"), deadline=90, pause=0.2)
+            wait_for(
+                f"dockerd (pid {pid}) to end",
+                lambda: not _living(PID_FILE, "dockerd"),
+                deadline=90,
+                pause=0.2,
+            )
         firewall.forget_docker(BRIDGE_ADDRESS)
 
 

@@ -43,7 +43,9 @@ RENAMED = {"server": "etcd"}
 def build(*modules: str) -> None:
     """Build the programs of those modules into the cache, unless they are there in the right version."""
     if not shutil.which("go"):
-        raise StepFailedError("Go 1.21 or newer is not installed; it builds kind and the node image's programs")
+        raise StepFailedError(
+            "Go 1.21 or newer is not installed; it builds kind and the node image's programs"
+        )
     STAMPS.mkdir(parents=True, exist_ok=True)
     for module in modules:
         wanted = fingerprint.of_files([TOOLS / module], LINK)

@@ -31,6 +31,8 @@ def build(name: str, *, stock: bool) -> str:
     if base:
         options += ["--build-arg", f"BASE={base}", "--network", "host"]
     with step(f"build {image}"):
+        # What earlier builds left is a cache for a day, and then only takes space.
+        run("docker", "image", "prune", "--force", "--filter", "until=24h")
         run("docker", "build", *options, REPOSITORY, env=env, deadline=BUILD_DEADLINE)
     return image
 

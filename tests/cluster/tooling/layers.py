@@ -49,7 +49,9 @@ def write_archive(image: str, present: set[str], archive: IO[bytes]) -> None:
 def _manifest(config: bytes, sizes: dict[str, int]) -> bytes:
     media_type = "application/vnd.oci.image.layer.v1.tar"
     layers = [{"mediaType": media_type, "digest": digest, "size": size} for digest, size in sizes.items()]
-    return json.dumps({"schemaVersion": 2, "config": _descriptor("config", config), "layers": layers}).encode()
+    return json.dumps(
+        {"schemaVersion": 2, "config": _descriptor("config", config), "layers": layers}
+    ).encode()
 
 
 def _descriptor(kind: str, content: bytes, name: str | None = None) -> dict:

@@ -8,22 +8,29 @@ from . import daemon, layers
 from .places import NODE
 from .steps import StepFailedError, run, step
 
-IMPORT = ("docker", "exec", "--interactive", NODE, "ctr", "--namespace", "k8s.io", "images", "import", "--digests", "-")
+IMPORT = ("docker", "exec", "--interactive", NODE, "ctr", "--namespace", "k8s.io", "images", "import", "-")
 
 
 def load(image: str) -> None:
     """Load one image unless the node has it."""
     wanted = _content(json.loads(run("docker", "image", "inspect", image))[0])
-    if _on_node(image) == wanted:
+    found = _on_node(image)
+    if found == wanted:
         return
+    replaced = _identity_on_node(image) if found else None
     with step(f"load {image}"):
         if daemon.is_running():
-            present = run("docker", "exec", NODE, "ctr", "--namespace", "k8s.io", "content", "ls", "--quiet").split()
+            present = run(
+                "docker", "exec", NODE, "ctr", "--namespace", "k8s.io", "content", "ls", "--quiet"
+            ).split()
             _import(lambda archive: layers.write_archive(image, set(present), archive))
         else:
             _import(lambda archive: _save(image, archive))
     if _on_node(image) != wanted:
         raise StepFailedError(f"the node still has another {image} after it was loaded")
+    if replaced:
+        # It lost its name and would keep its disk space.
+        run("docker", "exec", NODE, "crictl", "rmi", replaced)
 
 
 def _content(image: dict) -> tuple[str, list[str]]:
@@ -39,9 +46,15 @@ def _on_node(image: str) -> tuple[str, list[str]] | None:
     return spec["created"], spec["rootfs"]["diff_ids"]
 
 
+def _identity_on_node(image: str) -> str:
+    return json.loads(run("docker", "exec", NODE, "crictl", "inspecti", image))["status"]["id"]
+
+
 def _import(write) -> None:
     """Stream an archive into the node's containerd: a file of its size would lie on the disk for nothing."""
-    with subprocess.Popen(IMPORT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as importer:
+    with subprocess.Popen(
+        IMPORT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as importer:
         try:
             write(importer.stdin)
             importer.stdin.close()

@@ -43,7 +43,9 @@ def build() -> str:
             *(gotools.STAMPS / module for module in gotools.FOR_NODE_IMAGE),
         ]
     )
-    if run("docker", "image", "ls", "-q", "--filter", f"label=dev.specdec.inputs={inputs}", NODE_IMAGE).strip():
+    if run(
+        "docker", "image", "ls", "-q", "--filter", f"label=dev.specdec.inputs={inputs}", NODE_IMAGE
+    ).strip():
         return NODE_IMAGE
     with step(f"node image {NODE_IMAGE}"):
         shutil.rmtree(WORK, ignore_errors=True)

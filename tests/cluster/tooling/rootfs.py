@@ -53,7 +53,15 @@ def base_image() -> str:
     tar = _make("base", "minbase", BASE_PACKAGES)
     trusted = _host_certificates()
     label = fingerprint.of_files([tar.with_suffix(".made-from"), trusted])
-    inspect = ("docker", "image", "ls", "--quiet", "--filter", f"label=dev.specdec.inputs={label}", BASE_IMAGE)
+    inspect = (
+        "docker",
+        "image",
+        "ls",
+        "--quiet",
+        "--filter",
+        f"label=dev.specdec.inputs={label}",
+        BASE_IMAGE,
+    )
     if run(*inspect).strip():
         return BASE_IMAGE
     with step(f"import {BASE_IMAGE}"):

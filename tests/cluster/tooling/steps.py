@@ -74,6 +74,10 @@ def wait_for(what: str, condition: Callable[[], bool], *, deadline: float, pause
         if now - started > deadline:
             raise StepFailedError(f"waited {deadline:.0f} s for {what}")
         if now - told > 15:
-            print(f"    waiting for {what} ({now - started:.0f} of {deadline:.0f} s)", file=sys.stderr, flush=True)
+            print(
+                f"    waiting for {what} ({now - started:.0f} of {deadline:.0f} s)",
+                file=sys.stderr,
+                flush=True,
+            )
             told = now
         time.sleep(pause)

@@ -66,11 +66,13 @@ def store_in_node(archive: Path, node: Path, work: Path) -> None:
     settings.write_text(_settings(node / "var" / "lib" / "containerd", state))
     socket = state / "containerd.sock"
     with (state / "log").open("wb") as log:
-        server = subprocess.Popen(("containerd", "--config", settings), stdout=log, stderr=log, env=os.environ)
+        server = subprocess.Popen(
+            ("containerd", "--config", settings), stdout=log, stderr=log, env=os.environ
+        )
     try:
         wait_for(f"a private containerd (its log: {state}/log)", socket.exists, deadline=30, pause=0.1)
         address = ("ctr", "--address", socket, "--namespace", "k8s.io")
-        run(*address, "images", "import", "--no-unpack", "--digests", archive)
+        run(*address, "images", "import", "--no-unpack", archive)
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(timeout=30)

@@ -52,7 +52,9 @@ def decode_attention_cpu(
     for i, (row, length) in enumerate(zip(req_pool_indices.tolist(), seq_lens.tolist(), strict=True)):
         first = max(0, length - window) if window and window > 0 else 0
         tokens = req_to_token[row, first:length].long()
-        attended = _attend(query[i : i + 1], key_buffer[tokens], value_buffer[tokens], scale, logit_cap, sinks=sinks)
+        attended = _attend(
+            query[i : i + 1], key_buffer[tokens], value_buffer[tokens], scale, logit_cap, sinks=sinks
+        )
         output[i : i + 1] = attended.to(output.dtype)
 
 
@@ -82,7 +84,10 @@ def extend_attention_cpu(
 ):
     """Attend with several new tokens per request; a tree mask says which draft tokens see which."""
     mask_start = 0
-    rows = zip(*(column.tolist() for column in (req_pool_indices, seq_lens, extend_seq_lens, extend_start_loc)), strict=True)
+    rows = zip(
+        *(column.tolist() for column in (req_pool_indices, seq_lens, extend_seq_lens, extend_start_loc)),
+        strict=True,
+    )
     for row, length, extend, start in rows:
         if extend == 0:
             continue
@@ -95,7 +100,9 @@ def extend_attention_cpu(
             values = _append(values, value[new].reshape(extend, -1, output.shape[-1]))
         mask = _mask(extend, length, window, is_causal=is_causal)
         if tree_mask is not None:
-            mask[:, prefix:] = tree_mask[mask_start : mask_start + extend * extend].view(extend, extend).bool()
+            mask[:, prefix:] = (
+                tree_mask[mask_start : mask_start + extend * extend].view(extend, extend).bool()
+            )
             mask_start += extend * extend
         output[new] = _attend(query[new], keys, values, scale, logit_cap, mask, sinks).to(output.dtype)
 

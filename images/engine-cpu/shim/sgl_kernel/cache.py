@@ -12,7 +12,9 @@ def _requests(req_pool_indices, *columns):
     return zip(req_pool_indices.tolist(), *(column.tolist() for column in columns), strict=True)
 
 
-def assign_req_to_token_pool_cpu(req_pool_indices, req_to_token, start_offset, end_offset, out_cache_loc, _pool_len):
+def assign_req_to_token_pool_cpu(
+    req_pool_indices, req_to_token, start_offset, end_offset, out_cache_loc, _pool_len
+):
     """Write the new slots of each request into its row."""
     taken = 0
     for row, start, end in _requests(req_pool_indices, start_offset, end_offset):
@@ -20,7 +22,9 @@ def assign_req_to_token_pool_cpu(req_pool_indices, req_to_token, start_offset, e
         taken += end - start
 
 
-def assign_extend_cache_locs_cpu(req_pool_indices, req_to_token, start_offset, end_offset, out_cache_loc, _pool_len):
+def assign_extend_cache_locs_cpu(
+    req_pool_indices, req_to_token, start_offset, end_offset, out_cache_loc, _pool_len
+):
     """Read the slots of each request's new tokens out of its row."""
     taken = 0
     for row, start, end in _requests(req_pool_indices, start_offset, end_offset):
@@ -45,7 +49,9 @@ def build_draft_decode_metadata_cpu(req_to_token, req_pool_indices, seq_lens, to
         for branch in range(topk):
             start = length + branch * num_steps
             rows[i * topk + branch, :length] = req_to_token[row, :length]
-            rows[i * topk + branch, length : length + num_steps] = req_to_token[row, start : start + num_steps]
+            rows[i * topk + branch, length : length + num_steps] = req_to_token[
+                row, start : start + num_steps
+            ]
     return rows
 
 
