@@ -53,7 +53,7 @@ _APPLY = (*_WATCH, "create", "patch")
 
 SPEC_DECODE_SERVER = Kind(KIND, API_VERSION, PLURAL, need=Need.ESSENTIAL, verbs=_WATCH)
 POD = Kind("Pod", "v1", "pods", SERVER, Need.ESSENTIAL, (*_WATCH, "delete"))
-STATEFUL_SET = Kind("StatefulSet", "apps/v1", "statefulsets", SERVER, Need.ESSENTIAL, (*_APPLY, "delete"))
+STATEFUL_SET = Kind("StatefulSet", "apps/v1", "statefulsets", SERVER, Need.ESSENTIAL, _APPLY)
 CONFIG_MAP = Kind("ConfigMap", "v1", "configmaps", SERVER, Need.ESSENTIAL, _APPLY)
 CONTROLLER_REVISION = Kind(
     "ControllerRevision",

@@ -20,7 +20,7 @@ from specdec.controller.claims import Claims
 from specdec.controller.clock import Clock
 from specdec.controller.events import EventPoster
 from specdec.controller.kube import ConflictError, KubeError
-from specdec.controller.observe import named_claims, world
+from specdec.controller.observe import named_claims, observed, world
 from specdec.controller.poller import Poller
 from specdec.controller.report import with_failures
 from specdec.controller.status import StatusWriter
@@ -129,10 +129,11 @@ class ServerLoop:
         return failed, plan.requeue_after
 
     async def _observe(self) -> World:
-        settings, heard = self.settings, self.poller.heard
-        first = world(self.key, self.store, settings=settings, heard=heard, claim_views=())
-        views = await self.claims.views(self.key[0], named_claims(first.server))
-        return world(self.key, self.store, settings=settings, heard=self.poller.heard, claim_views=views)
+        server = observed(self.key, self.store)
+        views = await self.claims.views(self.key[0], named_claims(server))
+        # Again, since looking the claims up took time: the rest of the world is as of now.
+        server = observed(self.key, self.store)
+        return world(server, self.store, settings=self.settings, heard=self.poller.heard, claim_views=views)
 
 
 def backoff(failures: int) -> float:

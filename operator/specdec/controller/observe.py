@@ -22,6 +22,9 @@ from specdec.rollout.world import ClaimView, PodView, Settings, World
 REQUEST = f"{GROUP}/request"
 """Annotation with a one-shot verb: VERB@REVISION@NONCE."""
 
+FIRST_SYNC_SECONDS = 30.0
+"""The kubelet writes a new pod's first conditions well within this time."""
+
 Manifest = dict[str, Any]
 
 
@@ -39,21 +42,25 @@ def named_claims(server: SpecDecodeServer) -> tuple[str, ...]:
     return tuple(sorted({*claims(server), *([cache] if cache else [])}))
 
 
+def observed(key: Key, store: Store) -> SpecDecodeServer:
+    """Read the server itself; the caller has made sure that it exists."""
+    manifest = store.server(key)
+    if manifest is None:
+        raise LookupError(f"there is no server {'/'.join(key)}")
+    return SpecDecodeServer.model_validate(manifest)
+
+
 def world(
-    key: Key,
+    server: SpecDecodeServer,
     store: Store,
     *,
     settings: Settings,
     heard: Mapping[str, Heard],
     claim_views: tuple[ClaimView, ...],
 ) -> World:
-    """Everything that is known of a server; the caller has made sure that the server exists."""
-    manifest = store.server(key)
-    if manifest is None:
-        raise LookupError(f"there is no server {'/'.join(key)}")
-    server = SpecDecodeServer.model_validate(manifest)
-    uid = manifest["metadata"]["uid"]
-    workload = _owned(store.get(STATEFUL_SET, key[0], server.name), uid)
+    """Everything that is known of a server."""
+    key, uid = (server.namespace, server.name), str(server.metadata["uid"])
+    workload = _owned(store.get(STATEFUL_SET, *key), uid)
     return World(
         server=server,
         settings=settings,
@@ -64,7 +71,7 @@ def world(
         ),
         launch_plan=_launch_plan(_owned(store.get(CONFIG_MAP, key[0], config_map_name(server.name)), uid)),
         workload=workload,
-        request=manifest["metadata"].get("annotations", {}).get(REQUEST, ""),
+        request=server.metadata.get("annotations", {}).get(REQUEST, ""),
     )
 
 
@@ -116,7 +123,7 @@ def pod_view(pod: Manifest, heard: Heard | None) -> PodView:
         waiting_reason=waiting.get("reason", ""),
         waiting_message=waiting.get("message", ""),
         restarts=int(container.get("restartCount", 0)),
-        was_ready=ready or _served(heard),
+        was_ready=ready or _served(heard) or _lost_readiness(conditions),
         status=heard.status if heard else None,
         heard_at=heard.at if heard else None,
     )
@@ -124,3 +131,10 @@ def pod_view(pod: Manifest, heard: Heard | None) -> PodView:
 
 def _served(heard: Heard | None) -> bool:
     return heard is not None and heard.status.phase in (Phase.SERVING, Phase.DRAINING)
+
+
+def _lost_readiness(conditions: Mapping[str, Manifest]) -> bool:
+    """Say whether a pod that is not ready once was: readiness changed long after the kubelet took the pod."""
+    taken = parse(conditions.get("PodScheduled", {}).get("lastTransitionTime"))
+    changed = parse(conditions.get("Ready", {}).get("lastTransitionTime"))
+    return taken is not None and changed is not None and changed - taken > FIRST_SYNC_SECONDS

@@ -31,7 +31,9 @@ Rendered = dict[str, Any]
 
 def rendered(status: SpecDecodeServerStatus) -> Rendered:
     """Render a status as it goes to the API server: clipped, and without control characters from elsewhere."""
-    clean: Rendered = _clean(status.model_dump(mode="json", by_alias=True, exclude_none=True))
+    told = status.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+    counts = {"replicas": status.replicas, "readyReplicas": status.ready_replicas}
+    clean: Rendered = _clean({**told, **counts})
     return clean
 
 
