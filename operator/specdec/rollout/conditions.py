@@ -22,6 +22,8 @@ Said = tuple[str, str, str]
 ROLLING = (Reason.SWAPPING, Reason.JUDGING, Reason.WAITING_FOR_TRAFFIC, Reason.ROLLING_OUT)
 """Reasons of Reconciling to which rollout.progressDeadlineSeconds applies; a slow start has its own deadline."""
 
+REFUSALS = (Reason.DRAFTER_REJECTED, Reason.DRAFTER_QUARANTINED)
+
 
 def conditions(done: Pass, shown: AcceptanceStatus | None) -> tuple[Condition, ...]:
     """Derive all conditions; a time changes only with its status."""
@@ -60,7 +62,7 @@ def drafter_current(done: Pass) -> Said:
     if blocking is not None:
         return "False", blocking.reason, blocking.message
     if rejected(desired):
-        return "False", _refusal(done), f"{version(desired)} was rejected: {desired.message}"
+        return "False", _refusal(done), f"{_was_rejected(desired)}: {desired.message}"
     if drafter_ref(desired) is None:
         return "True", Reason.NO_DRAFTER, "the spec names no drafter"
     if not scene.drafting_wanted:
@@ -112,7 +114,7 @@ def stalled(done: Pass, moving: Said) -> Said:
         return "True", finding.reason, finding.message
     desired = done.scene.desired
     if rejected(desired):
-        return "True", _refusal(done), f"{version(desired)} was rejected: {desired.message}"
+        return "True", _refusal(done), f"{_was_rejected(desired)}: {desired.message}"
     if unable := _unable(done):
         return "True", Reason.CANDIDATE_NOT_STARTED, unable
     status, reason, message = moving
@@ -173,22 +175,22 @@ def _condition(done: Pass, type_: ConditionType, status: str, reason: str, messa
 
 
 def _refusal(done: Pass) -> Reason:
-    """Tell a drafter that was tried under this spec from one that was refused from quarantine."""
+    """Tell a drafter that was tried for this spec from one that was refused without another trial."""
     desired = done.scene.desired
-    before = find(done.before.conditions, ConditionType.DRAFTER_CURRENT)
     if desired.reason == Reason.QUARANTINED:
         return Reason.DRAFTER_QUARANTINED
+    before = find(done.before.conditions, ConditionType.DRAFTER_CURRENT)
     known = any(record.name == desired.name and rejected(record) for record in done.scene.world.revisions)
-    if before is not None and before.observed_generation == done.scene.world.server.generation:
-        kept = before.reason in {Reason.DRAFTER_QUARANTINED, Reason.DRAFTER_REJECTED}
-        return Reason(before.reason) if kept and known else Reason.DRAFTER_REJECTED
-    asked_again = before is not None and before.reason not in {
-        Reason.DRAFTER_QUARANTINED,
-        Reason.DRAFTER_REJECTED,
-    }
-    if known and asked_again:
-        return Reason.DRAFTER_QUARANTINED
-    return Reason(before.reason) if known and before is not None else Reason.DRAFTER_REJECTED
+    if before is None or not known:
+        return Reason.DRAFTER_REJECTED
+    if before.reason in REFUSALS and before.message.startswith(_was_rejected(desired)):
+        return Reason(before.reason)
+    same_spec = before.observed_generation == done.scene.world.server.generation
+    return Reason.DRAFTER_REJECTED if same_spec else Reason.DRAFTER_QUARANTINED
+
+
+def _was_rejected(record: RevisionRecord) -> str:
+    return f"{version(record)} was rejected"
 
 
 def _starting(done: Pass) -> str:

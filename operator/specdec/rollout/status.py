@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specdec.acceptance.verdict import Verdict
+from specdec.acceptance.verdict import Doubt, Verdict
 from specdec.api.conditions import Reason
 from specdec.api.v1alpha1 import AcceptanceStatus, RevisionStatus, SpecDecodeServerStatus
 from specdec.engine.protocol import CandidateState, Drafting, Probe
@@ -123,7 +123,12 @@ def _shown(verdict: Verdict, steps: int) -> AcceptanceStatus:
 
 
 def _news(old: AcceptanceStatus, fresh: AcceptanceStatus) -> bool:
-    """Whether the verdict is another one, or the accept length moved and enough requests stand behind it."""
+    """Whether the verdict is another one, or the accept length moved and enough requests stand behind it.
+
+    Too little data is no news: an operator that begins to count again leaves standing what the last one saw.
+    """
+    if old.verdict and _reason(fresh) in {Doubt.NO_TRAFFIC, Doubt.INSUFFICIENT_DATA}:
+        return False
     if (old.verdict, _reason(old)) != (fresh.verdict, _reason(fresh)):
         return True
     if not old.accept_length or not fresh.accept_length:

@@ -1,0 +1,291 @@
+"""A fake agent for scenarios: speaks `engine.protocol` in virtual time, with drafters of chosen quality."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from specdec.engine.protocol import (
+    Candidate,
+    CandidateState,
+    Command,
+    Confirm,
+    Counters,
+    Drafting,
+    Drain,
+    LaunchPlan,
+    Phase,
+    Probe,
+    ProbeResult,
+    Promote,
+    Rollback,
+    SetDrafting,
+    Source,
+    Status,
+    Swap,
+)
+from specdec.rollout.clock import exact
+
+START_SECONDS = 3.0
+STAGE_SECONDS = 1.0
+PROBE_CALLS = 40
+ENGINE = "sglang-0.5.23-cpu"
+LIVING = (CandidateState.STAGING, CandidateState.SWAPPING, CandidateState.PROBING, CandidateState.SERVING)
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a drafter folder holds."""
+
+    quality: float = 1.0
+    """Chance that one draft token is right."""
+    refusal: str = ""
+    """Reason for which an engine refuses to load it."""
+    contents: str = ""
+    """What its digest is made from; its path by default."""
+    probe_quality: float | None = None
+    """Quality on the agent's own prompts, where users' texts are odd."""
+
+
+@dataclass
+class FakeAgent:
+    """One pod's agent and engine."""
+
+    uid: str
+    plan: LaunchPlan
+    models: dict[str, Model]
+    """By the drafter's path; a folder that isn't here doesn't exist."""
+    now: float
+    rng: random.Random
+    boot: int = 1
+    promoted: str = ""
+    serving: str = ""
+    paths: dict[str, str] = field(default_factory=dict)
+    drafting: Drafting = Drafting.ON
+    wanted: Drafting = Drafting.ON
+    dead: set[str] = field(default_factory=set)
+    phase: Phase = Phase.STAGING
+    reason: str = ""
+    message: str = ""
+    max_steps: int = 0
+    assignment: int = 0
+    candidate: Candidate | None = None
+    probe: ProbeResult | None = None
+    warmup: ProbeResult | None = None
+    counters: dict[str, Counters] = field(default_factory=dict)
+    lies: bool = False
+    deadline: float | None = None
+    due: float = 0.0
+    """When the phase or the candidate's state moves on."""
+    taken: list[Command] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.due = self.now + START_SECONDS
+        self.assignment = self.plan.assignment
+
+    def status(self) -> Status:
+        """What `/status` answers."""
+        drafts = self.max_steps and self.drafting is Drafting.ON
+        return Status(
+            serial=1,
+            pod_uid=self.uid,
+            boot=str(self.boot),
+            phase=self.phase,
+            reason=self.reason,
+            message=self.message,
+            engine=ENGINE,
+            assignment=self.assignment,
+            revision=self.serving,
+            promoted=self.promoted,
+            digest=self._digest(self.serving),
+            target_digest="sha256:target",
+            steps=self.max_steps if drafts else 0,
+            max_steps=self.max_steps,
+            drafting=Drafting.ON if drafts else Drafting.OFF,
+            candidate=self.candidate,
+            probe=self.probe,
+            warmup=self.warmup,
+            counters=tuple(self._told(row) for row in self.counters.values()),
+        )
+
+    def tick(self, now: float) -> None:
+        """Let time pass."""
+        self.now = now
+        if self.phase is not Phase.SERVING:
+            if now >= self.due:
+                self._started()
+            return
+        if self.candidate and self.candidate.state in LIVING and now >= self.due:
+            self._candidate_moves_on(self.candidate)
+        if self.deadline is not None and now > self.deadline:
+            self._back("NotConfirmed", "no Confirm came in time")
+
+    def restart(self, plan: LaunchPlan) -> None:
+        """Start the engine's process anew, as after a crash: counters begin at 0, the promoted drafter serves."""
+        self.boot += 1
+        self.plan, self.counters, self.deadline = plan, {}, None
+        if self.candidate and self.candidate.state in LIVING:
+            self._end("EngineEnded", "the engine ended while it was the candidate")
+        self.phase, self.due = Phase.STAGING, self.now + START_SECONDS
+
+    def serve(self, calls: int) -> None:
+        """Serve one user's request to its end."""
+        if self.phase is not Phase.SERVING or not self.max_steps or self.drafting is Drafting.OFF:
+            return
+        model = self.models[self.paths[self.serving]]
+        right = [0] * self.max_steps
+        for _ in range(calls):
+            for position in range(self.max_steps):
+                if self.rng.random() >= model.quality:
+                    break
+                right[position] += 1
+        drafts, row = sum(right), self.counters.get(self.serving)
+        row = row or Counters(
+            revision=self.serving, steps=self.max_steps, source=Source.TRAFFIC, correct=(0,) * self.max_steps
+        )
+        self.counters[self.serving] = row.model_copy(
+            update={
+                "requests": row.requests + 1,
+                "calls": row.calls + calls,
+                "correct": tuple(a + b for a, b in zip(row.correct, right, strict=True)),
+                "dd": row.dd + drafts**2,
+                "dc": row.dc + drafts * calls,
+                "cc": row.cc + calls**2,
+                "finished_drafts": row.finished_drafts + drafts,
+                "finished_calls": row.finished_calls + calls,
+            }
+        )
+
+    def take(self, command: Command, assignment: int) -> None:
+        """Do what the operator says."""
+        self.taken.append(command)
+        self.assignment = max(self.assignment, assignment)
+        match command:
+            case Swap():
+                self._swap(command)
+            case Confirm():
+                if self.candidate and self.candidate.revision == command.revision:
+                    self.deadline = self.now + command.within_seconds
+            case Promote():
+                if self.candidate and self.candidate.state is CandidateState.SERVING:
+                    self.promoted, self.deadline = command.revision, None
+                    self._note(state=CandidateState.PROMOTED)
+            case Rollback():
+                self._leave(command)
+            case SetDrafting():
+                self.wanted = command.drafting
+                self._apply_drafting()
+            case Probe():
+                self.probe = self._probed(command.revision, command.id)
+                if self.probe.passed:
+                    self.dead.discard(command.revision)
+                self._apply_drafting()
+            case Drain():
+                self.phase = Phase.DRAINING
+
+    def _started(self) -> None:
+        self.promoted = self.serving = self.plan.revision
+        self.wanted, self.max_steps = self.plan.drafting, 0
+        self.reason = self.message = ""
+        drafter = self.plan.drafter
+        self.phase = Phase.SERVING
+        if drafter is None:
+            self.serving = ""
+            return
+        self.paths[drafter.revision] = drafter.path
+        model = self.models.get(drafter.path)
+        if model is None or model.refusal:
+            self.serving = ""
+            self.reason = model.refusal if model else "FileMissing"
+            self.message = f"started without the drafter: {drafter.path} " + (
+                "is refused" if model else "is no folder: check the claim and the path"
+            )
+            return
+        self.max_steps = self.plan.num_steps
+        self.warmup = self._probed(drafter.revision, "")
+        if not self.warmup.passed:
+            self.dead.add(drafter.revision)
+            self.reason, self.message = "DeadDrafter", "drafting is off: no drafts are accepted"
+        self._apply_drafting()
+
+    def _swap(self, command: Swap) -> None:
+        drafter = command.drafter
+        self.paths[drafter.revision] = drafter.path
+        self.candidate = Candidate(revision=drafter.revision, state=CandidateState.STAGING)
+        self.deadline = None
+        self.due = self.now + STAGE_SECONDS
+        self._confirm_within = command.confirm_within_seconds
+
+    def _candidate_moves_on(self, now: Candidate) -> None:
+        model = self.models.get(self.paths[now.revision])
+        match now.state:
+            case CandidateState.STAGING if model is None:
+                self._note(state=CandidateState.REFUSED, reason="FileMissing", message="is no folder")
+                self.serving = self.promoted
+            case CandidateState.STAGING if model and model.refusal:
+                self._note(
+                    state=CandidateState.REFUSED,
+                    reason=model.refusal,
+                    message="24 tensors of the checkpoint fit no parameter",
+                    digest=self._digest(now.revision),
+                )
+                self.serving = self.promoted
+            case CandidateState.STAGING:
+                self._note(state=CandidateState.SWAPPING, digest=self._digest(now.revision))
+            case CandidateState.SWAPPING:
+                self.serving = now.revision
+                self._note(state=CandidateState.PROBING, swapped_at=exact(self.now), swap_seconds="0.240")
+                self.deadline = self.now + self._confirm_within
+            case CandidateState.PROBING:
+                self.probe = self._probed(now.revision, "")
+                if self.probe.passed:
+                    self._note(state=CandidateState.SERVING)
+                else:
+                    self._back("ProbeFailed: DeadDrafter", self.probe.message)
+            case _:
+                pass
+
+    def _leave(self, command: Rollback) -> None:
+        if self.candidate and self.candidate.revision == command.revision and self.candidate.state in LIVING:
+            self._back(command.reason, "the operator asked for it")
+
+    def _back(self, reason: str, message: str) -> None:
+        self.serving, self.deadline = self.promoted, None
+        self._end(reason, message)
+        self._apply_drafting()
+
+    def _end(self, reason: str, message: str) -> None:
+        served = bool(self.candidate and self.candidate.swapped_at)
+        state = CandidateState.SWAPPED_BACK if served else CandidateState.REFUSED
+        more = {"back_at": exact(self.now), "back_seconds": "0.410"} if served else {}
+        self._note(state=state, reason=reason, message=message, **more)
+
+    def _note(self, **fields: object) -> None:
+        assert self.candidate is not None
+        self.candidate = self.candidate.model_copy(update=fields)
+
+    def _apply_drafting(self) -> None:
+        dead = self.serving in self.dead
+        self.drafting = Drafting.OFF if dead else self.wanted
+
+    def _probed(self, revision: str, identity: str) -> ProbeResult:
+        model = self.models[self.paths[revision]]
+        quality = model.quality if model.probe_quality is None else model.probe_quality
+        length = sum(quality**k for k in range(4))
+        return ProbeResult(
+            id=identity,
+            revision=revision,
+            passed=quality > 0.1,
+            accept_length=f"{length:.3f}",
+            calls=PROBE_CALLS,
+            message=f"{round(PROBE_CALLS * quality)} of {PROBE_CALLS} verify calls had a right first draft token",
+            at=exact(self.now),
+        )
+
+    def _digest(self, revision: str) -> str:
+        path = self.paths.get(revision, "")
+        model = self.models.get(path)
+        return f"sha256:{model.contents or path}" if model else ""
+
+    def _told(self, row: Counters) -> Counters:
+        return row.model_copy(update={"correct": (row.calls * 9,) * 3}) if self.lies else row

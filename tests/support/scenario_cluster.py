@@ -1,0 +1,225 @@
+"""A fake cluster for scenarios: applies plans, keeps pods, and lets virtual time pass."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.support.scenario_agent import FakeAgent, Model
+
+from specdec.api.v1alpha1 import SpecDecodeServer, SpecDecodeServerStatus
+from specdec.engine.protocol import LaunchPlan, Phase
+from specdec.resources import launch_plan_of, revision_record
+from specdec.resources.labels import RESTART_HASH
+from specdec.rollout.evidence import Judge
+from specdec.rollout.plan import plan
+from specdec.rollout.world import ClaimView, Event, Plan, PodView, RevisionRecord, Settings, World
+
+STEP_SECONDS = 0.5
+SETTINGS = Settings("registry.example/specdec/engine:1", ("registry.example/specdec/",))
+
+
+@dataclass
+class FakePod:
+    """One pod of the StatefulSet."""
+
+    name: str
+    uid: str
+    created: float
+    restart_hash: str
+    agent: FakeAgent
+    was_ready: bool = False
+    ends_at: float | None = None
+    silent_since: float | None = None
+    heard: Any = None
+    trouble: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class FakeCluster:
+    """Everything that the planner sees, and what becomes of its plans."""
+
+    manifest: dict[str, Any]
+    models: dict[str, Model]
+    now: float = 1_800_000_000.0
+    seed: int = 1
+    operator: bool = True
+    rate: float = 0.0
+    """Users' requests a second on each pod."""
+    claims: dict[str, tuple[str, ...]] = field(default_factory=lambda: {"models": ("ReadOnlyMany",)})
+    pods: dict[str, FakePod] = field(default_factory=dict)
+    revisions: dict[str, RevisionRecord] = field(default_factory=dict)
+    launch_plan: LaunchPlan | None = None
+    workload: dict[str, Any] | None = None
+    status: SpecDecodeServerStatus = field(default_factory=SpecDecodeServerStatus)
+    request: str = ""
+    events: list[Event] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
+    status_writes: int = 0
+    judge: Judge = field(default_factory=Judge)
+    made: int = 0
+    owed: float = 0.0
+    next_pass: float = 0.0
+    trouble: dict[str, str] = field(default_factory=dict)
+    """PodView fields of every new pod: an image that doesn't pull, no node."""
+    most_down: int = 0
+    """Most pods that were not ready at once, of those that had been."""
+    shape: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+
+    @property
+    def server(self) -> SpecDecodeServer:
+        """The server as the API server has it."""
+        return SpecDecodeServer.model_validate(self.manifest).model_copy(update={"status": self.status})
+
+    @property
+    def world(self) -> World:
+        """What the operator observes."""
+        return World(
+            server=self.server,
+            settings=SETTINGS,
+            pods=tuple(self._view(pod) for pod in self.pods.values()),
+            claims=tuple(
+                ClaimView(name, exists=name in self.claims, access_modes=self.claims.get(name, ()))
+                for name in ("models",)
+            ),
+            revisions=tuple(self.revisions.values()),
+            launch_plan=self.launch_plan,
+            workload=self.workload,
+            request=self.request,
+        )
+
+    def edit(self, **spec: Any) -> None:
+        """Apply a changed spec, as kubectl would."""
+        self.manifest["spec"] = merged(self.manifest["spec"], spec)
+        self.manifest["metadata"]["generation"] += 1
+        self.next_pass = self.now
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        until = self.now + seconds
+        while self.now < until:
+            self.step()
+
+    def step(self) -> None:
+        """Let one step pass: agents, traffic, kubelet, then the operator if its time has come."""
+        self.now += STEP_SECONDS
+        self.owed += self.rate * STEP_SECONDS
+        for pod in self.pods.values():
+            pod.agent.tick(self.now)
+            pod.was_ready = pod.was_ready or self._ready(pod)
+        while self.owed >= 1:
+            self.owed -= 1
+            for pod in self.pods.values():
+                pod.agent.serve(self.rng.randint(10, 14))
+        self._statefulset()
+        down = sum(not self._ready(pod) for pod in self.pods.values() if pod.was_ready)
+        self.most_down = max(self.most_down, down)
+        shape = [(pod.uid, self._ready(pod), pod.agent.phase) for pod in self.pods.values()]
+        if shape != self.shape:  # the watches wake the loop
+            self.shape, self.next_pass = shape, self.now
+        if self.operator and self.now >= self.next_pass:
+            self.reconcile()
+
+    def reconcile(self) -> Plan:
+        """Make one pass of the operator."""
+        world = self.world
+        evidence = self.judge.evidence(world, self.now)
+        made = plan(world, evidence, self.now)
+        self.carry_out(made)
+        self.next_pass = self.now + min(made.requeue_after, made.poll_seconds)
+        return made
+
+    def carry_out(self, made: Plan) -> None:
+        """Objects, commands, deletions, status, events."""
+        self.plans.append(made)
+        for manifest in made.objects:
+            self._applied(manifest)
+        floor = max([0, *(pod.agent.assignment for pod in self.pods.values())])
+        for number, order in enumerate(made.commands, 1):
+            pod = self.pods.get(order.pod)
+            if pod is not None and pod.silent_since is None:
+                pod.agent.take(order.command, floor + number)
+        for item in made.deletions:
+            pod = self.pods.get(item["name"])
+            if pod is not None and item["kind"] == "Pod" and pod.uid == item["uid"]:
+                del self.pods[pod.name]
+        fresh = SpecDecodeServerStatus.model_validate_json(made.status.model_dump_json(by_alias=True))
+        self.status_writes += fresh != self.status
+        self.status = fresh
+        self.events += made.events
+
+    def _applied(self, manifest: dict[str, Any]) -> None:
+        match manifest["kind"]:
+            case "ConfigMap":
+                self.launch_plan = launch_plan_of(manifest)
+            case "ControllerRevision":
+                record = revision_record(manifest)
+                self.revisions[record.name] = record
+            case "StatefulSet":
+                self.workload = manifest
+                self._statefulset()
+            case _:
+                pass
+
+    def _statefulset(self) -> None:
+        """Make missing pods, and replace one that is outdated and not held by the partition."""
+        if self.workload is None or self.launch_plan is None:
+            return
+        spec = self.workload["spec"]
+        wanted = spec["template"]["metadata"]["labels"][RESTART_HASH]
+        name = self.workload["metadata"]["name"]
+        names = [f"{name}-{number}" for number in range(spec["replicas"])]
+        for gone in set(self.pods) - set(names):
+            del self.pods[gone]
+        partition = spec["updateStrategy"]["rollingUpdate"]["partition"]
+        if all(pod in self.pods and self._ready(self.pods[pod]) for pod in names):
+            for number in range(len(names) - 1, partition - 1, -1):
+                if self.pods[names[number]].restart_hash != wanted:
+                    del self.pods[names[number]]
+                    break
+        for number, pod in enumerate(names):
+            if pod not in self.pods:
+                self._make(pod, wanted)
+
+    def _make(self, name: str, restart_hash: str) -> None:
+        assert self.launch_plan is not None
+        self.made += 1
+        uid = f"uid-{self.made}"
+        agent = FakeAgent(uid, self.launch_plan, self.models, self.now, self.rng)
+        self.pods[name] = FakePod(name, uid, self.now, restart_hash, agent, trouble=dict(self.trouble))
+
+    def _ready(self, pod: FakePod) -> bool:
+        return pod.agent.phase is Phase.SERVING and not pod.trouble
+
+    def _view(self, pod: FakePod) -> PodView:
+        if pod.silent_since is None and not pod.trouble:
+            pod.heard = (pod.agent.status(), self.now)
+        status, at = pod.heard or (None, None)
+        view = PodView(
+            name=pod.name,
+            uid=pod.uid,
+            created=pod.created,
+            ready=self._ready(pod),
+            restart_hash=pod.restart_hash,
+            was_ready=pod.was_ready,
+            status=status,
+            heard_at=at,
+        )
+        return replace(view, **pod.trouble)
+
+
+def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Merge as a JSON merge patch does."""
+    result = dict(old)
+    for key, value in new.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = merged(result[key], value)
+        else:
+            result[key] = value
+    return result
