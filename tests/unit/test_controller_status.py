@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
+from tests.support.controllerparts import server
 from tests.support.fakekube import FakeKube
 
 from specdec.api.base import Condition
-from specdec.api.v1alpha1 import AcceptanceStatus, SpecDecodeServerStatus
+from specdec.api.v1alpha1 import AcceptanceStatus, SpecDecodeServer, SpecDecodeServerStatus
 from specdec.controller.clock import Clock
 from specdec.controller.kube import ConflictError
 from specdec.controller.report import with_failures
@@ -93,32 +94,25 @@ def test_what_failed_is_said_in_a_condition():
     assert condition.message == "no; way"
 
 
-def server_in(kube: FakeKube, store: Store) -> tuple[str, str]:
-    manifest = {
-        "apiVersion": "specdec.dev/v1alpha1",
-        "kind": "SpecDecodeServer",
-        "metadata": {"name": "demo", "namespace": "serving"},
-        "spec": {},
-    }
-    store.put(kube.add(manifest))
-    return ("serving", "demo")
+def server_in(kube: FakeKube, store: Store) -> SpecDecodeServer:
+    stored = kube.add(server())
+    store.put(stored)
+    return SpecDecodeServer.model_validate(stored)
 
 
 async def test_the_same_status_is_written_once():
     kube, store = FakeKube(), Store()
     writer = StatusWriter(kube, store, Clock())
-    key = server_in(kube, store)
+    seen = server_in(kube, store)
     wish = SpecDecodeServerStatus(phase="Serving")
-    assert await writer.write(key, wish)
-    assert not await writer.write(key, wish)
+    assert await writer.write(seen, wish)
+    assert not await writer.write(seen, wish)
     assert kube.writes == [("patch", "SpecDecodeServer/status", "demo")]
 
 
-async def test_a_status_computed_from_an_old_object_is_refused():
+async def test_a_status_computed_from_an_old_object_is_refused_even_if_the_watch_was_faster():
     kube, store = FakeKube(), Store()
-    key = server_in(kube, store)
-    changed = store.server(key)
-    assert changed is not None
-    kube.add({**changed, "spec": {"changed": True}})
+    seen = server_in(kube, store)
+    store.put(kube.add(server(replicas=3)))
     with pytest.raises(ConflictError):
-        await StatusWriter(kube, store, Clock()).write(key, SpecDecodeServerStatus(phase="Serving"))
+        await StatusWriter(kube, store, Clock()).write(seen, SpecDecodeServerStatus(phase="Serving"))

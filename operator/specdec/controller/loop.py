@@ -123,7 +123,7 @@ class ServerLoop:
         for sentence in failed:
             log.warning("%s: %s", "/".join(self.key), sentence)
         status = with_failures(plan.status, failed, generation=seen.server.generation, now=now)
-        await self.status.write(self.key, status)
+        await self.status.write(seen.server, status)
         for event in plan.events:
             await self.events.post(seen.server.model_dump(include={"metadata"}), event)
         return failed, plan.requeue_after
@@ -131,8 +131,6 @@ class ServerLoop:
     async def _observe(self) -> World:
         server = observed(self.key, self.store)
         views = await self.claims.views(self.key[0], named_claims(server))
-        # Again, since looking the claims up took time: the rest of the world is as of now.
-        server = observed(self.key, self.store)
         return world(server, self.store, settings=self.settings, heard=self.poller.heard, claim_views=views)
 
 

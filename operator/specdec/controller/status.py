@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specdec.api.base import API_VERSION, KIND
-from specdec.api.v1alpha1 import SpecDecodeServerStatus
+from specdec.api.v1alpha1 import SpecDecodeServer, SpecDecodeServerStatus
 from specdec.controller.clock import Clock
 from specdec.controller.kube import Kube
-from specdec.controller.store import Key, Store
+from specdec.controller.store import Store
 
 NUMBER_SECONDS = 60.0
 """Numbers alone cause a write this often at most."""
@@ -106,7 +106,7 @@ class StatusWriter:
     clock: Clock
     _written: float = field(default=float("-inf"))
 
-    async def write(self, key: Key, status: SpecDecodeServerStatus) -> bool:
+    async def write(self, seen: SpecDecodeServer, status: SpecDecodeServerStatus) -> bool:
         """Write if it is due; says whether it was.
 
         Raises
@@ -114,19 +114,15 @@ class StatusWriter:
         ConflictError
             The object changed since the pass read it: its next pass decides anew.
         """
-        live = self.store.server(key)
+        live = self.store.server((seen.namespace, seen.name))
         if live is None:
             return False
         new = rendered(status)
         now = self.clock.monotonic()
         if not due(live.get("status", {}), new, now - self._written):
             return False
-        metadata = {
-            "namespace": key[0],
-            "name": key[1],
-            "uid": live["metadata"]["uid"],
-            "resourceVersion": live["metadata"]["resourceVersion"],
-        }
+        # The version that the pass has seen: what it decided may not hold for a newer one.
+        metadata = {key: seen.metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")}
         manifest = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": new}
         self.store.put(await self.kube.apply(manifest, "status"))
         self._written = now
