@@ -33,6 +33,7 @@ demo: cluster ## Show the main job: from kubectl apply to an automatic rollback 
 cluster: setup ## Bring up the kind cluster with its images, and the engine for tests (safe to repeat)
 	@$(RUN) python -m tests.cluster up
 	@$(RUN) python -m tests.cluster images
+	@$(RUN) python -m tests.cluster engine
 
 generate: setup ## Write the CRD from the models
 	@$(RUN) python -m specdec.api.crd

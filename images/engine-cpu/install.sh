@@ -7,10 +7,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 # Without bytecode an engine takes 60 s to start where it takes 23 s with it, and a read-only root keeps none.
 export UV_COMPILE_BYTECODE=1
 unset PYTHONDONTWRITEBYTECODE
+uv=${UV:-uv}
 
-[ -x "$target/bin/python" ] || uv venv --quiet --python 3.11 "$target"
-uv pip install --quiet --python "$target/bin/python" --requirement "$here/requirements.txt"
-uv pip install --quiet --python "$target/bin/python" --no-deps --requirement "$here/no-deps.txt"
+[ -x "$target/bin/python" ] || "$uv" venv --quiet --python 3.11 "$target"
+"$uv" pip install --quiet --python "$target/bin/python" --requirement "$here/requirements.txt"
+"$uv" pip install --quiet --python "$target/bin/python" --no-deps --requirement "$here/no-deps.txt"
 
 site=$("$target/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 "$target/bin/python" "$here/cuda_stand_ins.py" "$site"

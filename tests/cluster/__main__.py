@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .tooling import cluster, daemon, enginevenv, gotools, images, loading
-from .tooling.places import BIN, CACHE, KUBECONFIG, use_cache
+from .tooling.places import BIN, CACHE, DOCKER, KUBECONFIG, use_cache
 from .tooling.steps import StepFailedError, step
 
 
@@ -45,8 +45,10 @@ def _down(arguments: argparse.Namespace) -> None:
 
 def _images(arguments: argparse.Namespace) -> None:
     stock = daemon.choose()
-    for name in arguments.names or images.BUILT_HERE:
-        images.build(name, stock=stock)
+    for name in images.BUILT_HERE:
+        image = images.build(name, stock=stock)
+        if cluster.is_running():
+            loading.load(image)
 
 
 def _load(arguments: argparse.Namespace) -> None:
@@ -68,7 +70,7 @@ def _status(arguments: argparse.Namespace) -> None:
 
 def _env(arguments: argparse.Namespace) -> None:
     """Print what a shell needs to reach the same daemon and cluster."""
-    print(f'export PATH="{BIN}:$PATH" KUBECONFIG="{KUBECONFIG}"')
+    print(f'export PATH="{BIN}:$PATH:{DOCKER}/usr/bin" KUBECONFIG="{KUBECONFIG}"')
     if daemon.is_running():
         print(f'export DOCKER_HOST="{daemon.SOCKET}"')
 
@@ -87,8 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     down.add_argument("--purge", action="store_true", help="remove the cache too")
     down.set_defaults(command=_down)
 
-    build = commands.add_parser("images", help="build the images whose inputs changed")
-    build.add_argument("names", nargs="*", choices=[[], *images.BUILT_HERE])
+    build = commands.add_parser(
+        "images", help="build the images whose inputs changed, and put them onto the node"
+    )
     build.set_defaults(command=_images)
 
     load = commands.add_parser("load", help="put images onto the node, unless they are there")

@@ -54,9 +54,9 @@ def kubectl(*arguments: str, deadline: float = 60) -> str:
     return run("kubectl", "--kubeconfig", KUBECONFIG, *arguments, deadline=deadline)
 
 
-def is_ready() -> bool:
-    """Tell whether the node runs and the API server is ready."""
-    return _node_state() == "running" and _api_is_ready()
+def is_running() -> bool:
+    """Tell whether there is a node to put images onto."""
+    return _node_state() == "running"
 
 
 def _settle(image: str | None) -> str:
@@ -84,18 +84,8 @@ def _create(image: str | None, wanted: str) -> None:
         if image:
             # kind makes its network anew: what is left of an old one may lack its bridge. In use it stays.
             succeeds("docker", "network", "rm", "kind")
-        command = [
-            "kind",
-            "create",
-            "cluster",
-            "--config",
-            SETTINGS,
-            "--kubeconfig",
-            KUBECONFIG,
-            "--wait",
-            "180s",
-        ]
-        run(*command, *(("--image", image) if image else ()), deadline=300)
+        settings = ("--config", SETTINGS, "--kubeconfig", KUBECONFIG, "--wait", "180s")
+        run("kind", "create", "cluster", *settings, *(("--image", image) if image else ()), deadline=300)
         CREATED_FROM.write_text(wanted)
 
 

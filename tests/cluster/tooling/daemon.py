@@ -12,11 +12,10 @@ import subprocess
 from pathlib import Path
 
 from . import firewall, packages
-from .places import CACHE, NODE_FILES
+from .places import CACHE, DOCKER, NODE_FILES
 from .steps import run, step, succeeds, wait_for
 
 PUBLIC_BASE = "python:3.11-slim-bookworm"
-ENGINE = CACHE / "docker-engine"
 DATA = CACHE / "docker"
 RUN = CACHE / "docker-run"
 CONFIG = CACHE / "docker-daemon.json"
@@ -44,7 +43,6 @@ def _pulls_images() -> bool:
 def use_own() -> None:
     """Point every docker command from here on at our daemon."""
     os.environ["DOCKER_HOST"] = SOCKET
-    os.environ["PATH"] += f"{os.pathsep}{ENGINE}/usr/bin"
 
 
 def start() -> None:
@@ -87,7 +85,7 @@ def stop() -> None:
 
 
 def _unpack() -> None:
-    if (ENGINE / "usr" / "sbin" / "dockerd").exists():
+    if (DOCKER / "usr" / "sbin" / "dockerd").exists():
         return
     with step("unpack Debian's Docker"):
         folder = CACHE / "docker-package"
@@ -98,7 +96,7 @@ def _unpack() -> None:
             run("apt-get", "update", "-qq")
         run("apt-get", "download", "-qq", "docker.io", cwd=folder)
         (package,) = folder.glob("*.deb")
-        run("dpkg", "-x", package, ENGINE)
+        run("dpkg", "-x", package, DOCKER)
         shutil.rmtree(folder)
 
 
@@ -125,8 +123,8 @@ def _configure() -> None:
 
 
 def _launch() -> None:
-    command = [f"{ENGINE}/usr/sbin/dockerd", "--config-file", str(CONFIG)]
-    env = {**os.environ, "PATH": f"{ENGINE}/usr/sbin{os.pathsep}{os.environ['PATH']}"}
+    command = [f"{DOCKER}/usr/sbin/dockerd", "--config-file", str(CONFIG)]
+    env = {**os.environ, "PATH": f"{DOCKER}/usr/sbin{os.pathsep}{os.environ['PATH']}"}
     with LOG.open("wb") as log:
         # Its own session: it outlives the command that started it.
         subprocess.Popen(

@@ -27,7 +27,14 @@ def build(name: str, *, stock: bool) -> str:
         return image
     # Debian's daemon and a newer client share the older builder only; it has what the files here need.
     env = dict(os.environ) if stock else {**os.environ, "DOCKER_BUILDKIT": "0"}
-    options = ["--tag", image, "--label", f"{LABEL}={inputs}", "--file", IMAGE_FILES / name / "Containerfile"]
+    options: list[str | Path] = [
+        "--tag",
+        image,
+        "--label",
+        f"{LABEL}={inputs}",
+        "--file",
+        IMAGE_FILES / name / "Containerfile",
+    ]
     if base:
         options += ["--build-arg", f"BASE={base}", "--network", "host"]
     with step(f"build {image}"):

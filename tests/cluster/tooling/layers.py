@@ -13,7 +13,7 @@ import json
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from .daemon import DATA
 from .steps import run
@@ -54,7 +54,7 @@ def _manifest(config: bytes, sizes: dict[str, int]) -> bytes:
     ).encode()
 
 
-def _descriptor(kind: str, content: bytes, name: str | None = None) -> dict:
+def _descriptor(kind: str, content: bytes, name: str | None = None) -> dict[str, Any]:
     described = {
         "mediaType": f"application/vnd.oci.image.{kind}.v1+json",
         "digest": _digest(content),
@@ -79,7 +79,7 @@ def _layer_folders(digests: list[str]) -> Iterator[Path]:
         yield STORE / "layerdb" / chain.replace(":", "/")
 
 
-def _frame(folder: Path) -> Iterator[dict]:
+def _frame(folder: Path) -> Iterator[dict[str, Any]]:
     with gzip.open(folder / "tar-split.json.gz") as entries:
         yield from map(json.loads, entries)
 
@@ -103,7 +103,7 @@ def _content(folder: Path) -> Iterator[bytes]:
                     yield chunk
 
 
-def _name(entry: dict) -> str:
+def _name(entry: dict[str, Any]) -> str:
     raw = entry.get("name_raw")
     return base64.b64decode(raw).decode(errors="surrogateescape") if raw else entry["name"].removeprefix("/")
 

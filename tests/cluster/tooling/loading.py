@@ -2,13 +2,17 @@
 
 import json
 import subprocess
-from typing import IO
+import threading
+from collections.abc import Callable
+from typing import IO, Any
 
 from . import daemon, layers
 from .places import NODE
 from .steps import StepFailedError, run, step
 
 IMPORT = ("docker", "exec", "--interactive", NODE, "ctr", "--namespace", "k8s.io", "images", "import", "-")
+
+LOAD_DEADLINE = 900
 
 
 def load(image: str) -> None:
@@ -33,7 +37,7 @@ def load(image: str) -> None:
         run("docker", "exec", NODE, "crictl", "rmi", replaced)
 
 
-def _content(image: dict) -> tuple[str, list[str]]:
+def _content(image: dict[str, Any]) -> tuple[str, list[str]]:
     """What tells two images apart whichever store they are in: an ID is of the config in one, of the manifest in another."""
     return image["Created"], image["RootFS"]["Layers"]
 
@@ -47,22 +51,29 @@ def _on_node(image: str) -> tuple[str, list[str]] | None:
 
 
 def _identity_on_node(image: str) -> str:
-    return json.loads(run("docker", "exec", NODE, "crictl", "inspecti", image))["status"]["id"]
+    return str(json.loads(run("docker", "exec", NODE, "crictl", "inspecti", image))["status"]["id"])
 
 
-def _import(write) -> None:
+def _import(write: Callable[[IO[bytes]], None]) -> None:
     """Stream an archive into the node's containerd: a file of its size would lie on the disk for nothing."""
     with subprocess.Popen(
         IMPORT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as importer:
+        assert importer.stdin
+        assert importer.stdout
+        late = threading.Timer(LOAD_DEADLINE, importer.kill)
+        late.start()
         try:
             write(importer.stdin)
             importer.stdin.close()
         except BrokenPipeError:
             pass  # the importer ended, and says why
         said = importer.stdout.read().decode()
+        late.cancel()
     if importer.returncode:
-        raise StepFailedError(f"the node refused the image: {said.strip()}")
+        raise StepFailedError(
+            f"the node did not take the image within {LOAD_DEADLINE} s: {said.strip() or 'no word'}"
+        )
 
 
 def _save(image: str, archive: IO[bytes]) -> None:

@@ -5,7 +5,6 @@ of their concerns.
 """
 
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -87,8 +86,8 @@ def _settle_systemd(node: Path) -> None:
         shutil.rmtree(folder)
     wanted = units / "multi-user.target.wants"
     wanted.mkdir()
-    for unit in UNITS:
-        (wanted / f"{unit}.service").symlink_to(f"/etc/systemd/system/{unit}.service")
+    for name in UNITS:
+        (wanted / f"{name}.service").symlink_to(f"/etc/systemd/system/{name}.service")
     (units / "systemd-binfmt.service").symlink_to("/dev/null")
     with (node / "etc" / "systemd" / "journald.conf").open("a") as settings:
         settings.write("ReadKMsg=no\n")
@@ -140,4 +139,4 @@ def _import(node: Path, inputs: str) -> None:
     options = [word for change in changes for word in ("--change", change)]
     with subprocess.Popen(("tar", "-C", node, "-c", "."), stdout=subprocess.PIPE) as tar:
         command = ("docker", "import", *options, "-", NODE_IMAGE)
-        subprocess.run(command, stdin=tar.stdout, check=True, stdout=subprocess.DEVNULL, env=os.environ)
+        subprocess.run(command, stdin=tar.stdout, check=True, stdout=subprocess.DEVNULL, timeout=600)

@@ -10,6 +10,8 @@ IMAGE_FILES = REPOSITORY / "images"
 CACHE = Path(os.environ.get("SPECDEC_CACHE") or Path.home() / ".cache" / "specdec")
 BIN = CACHE / "bin"
 """kubectl, kind, crictl (and helm, where asked for), and the parts of the node image."""
+DOCKER = CACHE / "docker-engine"
+"""Debian's Docker, unpacked; its client serves where the machine has none."""
 MODELS = CACHE / "models"
 """Seen by the node as /specdec-models: a hostPath PersistentVolume serves tiny models from it."""
 KUBECONFIG = CACHE / "kubeconfig"
@@ -34,5 +36,5 @@ def use_cache() -> None:
     """Create the cache's folders and put its programs first on the search path of everything started from here."""
     for folder in (CACHE, BIN, MODELS):
         folder.mkdir(parents=True, exist_ok=True)
-    os.environ["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    os.environ["PATH"] = os.pathsep.join((str(BIN), os.environ["PATH"], f"{DOCKER}/usr/bin"))
     os.environ["KUBECONFIG"] = str(KUBECONFIG)
