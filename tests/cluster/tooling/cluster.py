@@ -21,7 +21,7 @@ def up() -> None:
     """Bring the cluster to work: as it is, started again, or made new."""
     stock = daemon.choose()
     if stock:
-        gotools.build("kind", "kubernetes", "crictl")
+        gotools.provide_clients()
     image = None if stock else nodeimage.build()
     wanted = _settle(image)
     state = _node_state()

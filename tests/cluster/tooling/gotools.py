@@ -36,16 +36,26 @@ PROGRAMS = {
     "helm": ("helm",),
 }
 FOR_NODE_IMAGE = ("kubernetes", "etcd", "kind", "crictl", "coredns")
+CLIENTS = {"kind": ("kind", "sigs.k8s.io/kind"), "kubectl": ("kubernetes", "k8s.io/kubernetes/cmd/kubectl")}
+"""What a cluster on the stock node image takes: each with its module here and its package."""
 RENAMED = {"server": "etcd"}
 """Go names a program after its package's last path element."""
 
 
+def provide_clients() -> None:
+    """Put kind and kubectl into the cache: the machine's own, or built."""
+    for name, (module, package) in CLIENTS.items():
+        if (BIN / name).exists():
+            continue
+        if found := shutil.which(name):
+            (BIN / name).symlink_to(found)
+            continue
+        with step(f"build {name} from Go modules"):
+            _go_build(module, package)
+
+
 def build(*modules: str) -> None:
     """Build the programs of those modules into the cache, unless they are there in the right version."""
-    if not shutil.which("go"):
-        raise StepFailedError(
-            "Go 1.21 or newer is not installed; it builds kind and the node image's programs"
-        )
     STAMPS.mkdir(parents=True, exist_ok=True)
     for module in modules:
         wanted = fingerprint.of_files([TOOLS / module], LINK)
@@ -72,11 +82,22 @@ def module_folder(module: str, path: str) -> str:
 
 
 def _build(module: str) -> None:
+    for link in (BIN / name for name in PROGRAMS[module]):
+        # Go would write through it, into the machine's own program.
+        if link.is_symlink():
+            link.unlink()
     # coredns has a main of its own, which picks its plugins; the others are tools of their go.mod.
-    target = "." if module == "coredns" else "tool"
-    env = {**os.environ, "CGO_ENABLED": "0", "GOBIN": "", "GOFLAGS": "-mod=readonly"}
-    command = ("go", "build", "-trimpath", "-ldflags", LINK, "-o", f"{BIN}/", target)
-    run(*command, cwd=TOOLS / module, env=env, deadline=2400)
+    _go_build(module, "." if module == "coredns" else "tool")
     for made, name in RENAMED.items():
         if (BIN / made).exists():
             (BIN / made).replace(BIN / name)
+
+
+def _go_build(module: str, package: str) -> None:
+    if not shutil.which("go"):
+        raise StepFailedError(
+            "Go 1.21 or newer is not installed; it builds kind and the node image's programs"
+        )
+    env = {**os.environ, "CGO_ENABLED": "0", "GOBIN": "", "GOFLAGS": "-mod=readonly"}
+    command = ("go", "build", "-trimpath", "-ldflags", LINK, "-o", f"{BIN}/", package)
+    run(*command, cwd=TOOLS / module, env=env, deadline=2400)
