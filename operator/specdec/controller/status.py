@@ -30,10 +30,14 @@ Rendered = dict[str, Any]
 
 
 def rendered(status: SpecDecodeServerStatus) -> Rendered:
-    """Render a status as it goes to the API server: clipped, and without control characters from elsewhere."""
+    """Render a status for the API server: nothing empty but in conditions, clipped, no control characters."""
     told = status.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
-    counts = {"replicas": status.replicas, "readyReplicas": status.ready_replicas}
-    clean: Rendered = _clean({**told, **counts})
+    whole = {
+        "replicas": status.replicas,
+        "readyReplicas": status.ready_replicas,
+        "conditions": [condition.model_dump(mode="json", by_alias=True) for condition in status.conditions],
+    }
+    clean: Rendered = _clean({**told, **whole})
     return clean
 
 
