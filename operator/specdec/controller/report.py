@@ -16,7 +16,6 @@ def with_failures(
     """Add what failed to a planned status; the plan assumed that everything works."""
     if not failed:
         return status
-    others = [condition for condition in status.conditions if condition.type != ConditionType.RECONCILING]
     before = find(status.conditions, ConditionType.RECONCILING)
     since = before.last_transition_time if before and before.status == "True" else text(now)
     condition = Condition(
@@ -27,4 +26,5 @@ def with_failures(
         reason=Reason.APPLY_FAILED,
         message="; ".join(failed)[:1024],
     )
-    return status.model_copy(update={"conditions": (*others, condition), "reason": Reason.APPLY_FAILED})
+    there = {item.type: item for item in status.conditions} | {condition.type: condition}
+    return status.model_copy(update={"conditions": tuple(there.values()), "reason": Reason.APPLY_FAILED})
