@@ -14,6 +14,8 @@ from specdec.engine.protocol import AGENT_PORT, Answer, Envelope, Status
 
 ANSWER_SECONDS = 2.0
 """Deadline of an answer, on top of what a long poll may wait."""
+COMMAND_SECONDS = 5.0
+"""Deadline of a command: the agent decides at once, but may be busy with a request of its own."""
 STATUS_BYTES = 65536
 """An agent that says more than this is not listened to; a status has at most 2 KB."""
 
@@ -59,7 +61,7 @@ class HttpAgents:
         body = envelope.model_dump_json(by_alias=True).encode()
         token = signing.sign(self._key, pod_uid=pod_uid, body=body)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=COMMAND_SECONDS, connect=ANSWER_SECONDS)
         try:
             async with self._session.post(
                 url(address, "commands"), data=body, headers=headers, timeout=timeout, allow_redirects=False
