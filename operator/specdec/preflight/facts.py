@@ -133,7 +133,7 @@ def drafter_of(reading: Reading) -> Drafter | None:
     if reading.config is None:
         return None
     try:
-        tokens = read_token_map(reading.source, reading.entries)
+        tokens = read_token_map(reading.source, reading.entries, _vocabulary(reading.config))
     except UnreadableError as error:
         reading.blame(error)
         tokens = TokenMap(None, None)
@@ -145,6 +145,10 @@ def drafter_of(reading: Reading) -> Drafter | None:
         tokens=tokens,
         base_model=base_model(reading),
     )
+
+
+def _vocabulary(config: Mapping[str, Any]) -> int | None:
+    return number(config, "vocab_size") or number(mapping(config, "transformer_layer_config"), "vocab_size")
 
 
 def target_of(reading: Reading, name: str = "") -> Target | None:

@@ -60,7 +60,7 @@ def recognise(config: Mapping[str, Any], names: Collection[str], metadata: Mappi
     """Name the format from the config and the tensors' names."""
     kind = config.get("speculators_model_type")
     if isinstance(kind, str) or "transformer_layer_config" in config:
-        if kind not in {None, "eagle3"}:
+        if kind is not None and kind != "eagle3":
             return SPECULATORS_TYPES.get(str(kind), Layout.UNKNOWN)
         return Layout.SPECULATORS_OLD if _old_speculators(config) else Layout.SPECULATORS
     architecture = architecture_of(config)

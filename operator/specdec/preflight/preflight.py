@@ -11,7 +11,7 @@ from specdec.preflight.arguments import Arguments, rendered
 from specdec.preflight.capabilities import capabilities
 from specdec.preflight.capture import captured
 from specdec.preflight.checks import CHECKS
-from specdec.preflight.facts import PLUGIN_PATCHES, Case, Declared, drafter_of, number, target_of
+from specdec.preflight.facts import PLUGIN_PATCHES, Case, Declared, drafter_of, mapping, number, target_of
 from specdec.preflight.finding import Finding
 from specdec.preflight.reading import read_drafter, read_target
 from specdec.preflight.repair import Into, Mended, mend
@@ -116,6 +116,6 @@ def resolved(case: Case) -> Mapping[str, Any]:
         }
     if case.drafter is not None:
         sizes = ("hidden_size", "vocab_size", "draft_vocab_size")
-        config = case.drafter.config.get("transformer_layer_config") or {}
+        config = mapping(case.drafter.config, "transformer_layer_config")
         found["drafter"] = {key: number({**config, **case.drafter.config}, key) for key in sizes}
     return found

@@ -103,7 +103,7 @@ def read_json(source: Source, name: str, size: int, most: int, code: str) -> dic
     expected, hint = "one JSON object", "copy the file again"
     if size > most:
         raise UnreadableError(f"{code}TooLarge", f"{name} has {size} bytes", f"at most {most}", hint)
-    raw = source.read(name, 0, most + 1)
+    raw = source.read(name, 0, size)
     if raw.count(b"{") + raw.count(b"[") > 4096:
         raise UnreadableError(f"{code}TooLarge", f"{name} nests thousands of objects", expected, hint)
     try:

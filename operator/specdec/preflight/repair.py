@@ -22,7 +22,6 @@ from specdec.preflight.finding import Repair, some
 from specdec.preflight.header import Entry
 from specdec.preflight.layout import LLAMA, Layout
 from specdec.preflight.overlay import UNREAD
-from specdec.preflight.tokens import TokenMap
 from specdec.preflight.wiring import borrows_head, expected, flag, norm_before_fc, wiring
 
 ABSOLUTE_TO_OFFSETS = "absolute-to-offsets"
@@ -250,7 +249,7 @@ def _offsets(mended: Mended, _config: dict[str, Any]) -> Mended:
         return mended
     name = next(name for name in drafter.entries if name.rpartition(".")[2] == "d2t")
     offsets = tuple(target - index for index, target in enumerate(drafter.tokens.d2t or ()))
-    tokens = TokenMap(offsets, drafter.tokens.t2d)
+    tokens = replace(drafter.tokens, d2t=offsets)
     said = f"{name} holds absolute ids; the index is subtracted from each"
     return replace(
         mended,

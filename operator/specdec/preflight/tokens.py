@@ -10,6 +10,7 @@ import sys
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from specdec.preflight.header import Entry
 from specdec.preflight.source import Source
@@ -25,6 +26,8 @@ class TokenMap:
     d2t: Sequence[int] | None
     t2d: bytes | None
     """One byte for each target token."""
+    vocabulary: int | None = None
+    """Size of the target's vocabulary, by the drafter's config."""
 
     def targets(self) -> list[int]:
         """Target ids as SGLang computes them."""
@@ -32,23 +35,20 @@ class TokenMap:
 
     @property
     def looks_absolute(self) -> bool:
-        """Whether d2t holds target ids: t2d (or else the order) fits them and not the sums."""
+        """Whether d2t holds target ids: t2d (or else order and range) fits them and not the sums."""
         if not self.d2t or not any(self.d2t):
             return False
         if self.t2d is not None:
             return self._all_drafted(self.d2t) and not self._all_drafted(self.targets())
-        return all(before < after for before, after in zip(self.d2t, self.d2t[1:], strict=False))
-
-    def drafted(self) -> list[int]:
-        """Target ids that t2d marks."""
-        return [index for index, mark in enumerate(self.t2d or b"") if mark]
+        overflows = self.vocabulary is not None and self.targets()[-1] >= self.vocabulary
+        return overflows and all(before < after for before, after in pairwise(self.d2t))
 
     def _all_drafted(self, ids: Sequence[int]) -> bool:
         marks = self.t2d or b""
         return all(0 <= token < len(marks) and marks[token] for token in ids)
 
 
-def read_token_map(source: Source, entries: Mapping[str, Entry]) -> TokenMap:
+def read_token_map(source: Source, entries: Mapping[str, Entry], vocabulary: int | None) -> TokenMap:
     """Read the tables, if their types and sizes are sane.
 
     Raises
@@ -65,7 +65,7 @@ def read_token_map(source: Source, entries: Mapping[str, Entry]) -> TokenMap:
     marks = None
     if t2d is not None and t2d.dtype in {"BOOL", "U8", "I8"} and len(t2d.shape) == 1:
         marks = source.read(t2d.file, t2d.start, t2d.end - t2d.start)
-    return TokenMap(offsets, marks)
+    return TokenMap(offsets, marks, vocabulary)
 
 
 def _table(entries: Mapping[str, Entry], name: str) -> Entry | None:

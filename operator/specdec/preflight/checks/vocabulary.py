@@ -87,7 +87,7 @@ def token_map_absolute(case: Case) -> Fault | None:
     proof = (
         "t2d[d2t[i]] is true for all i, t2d[i + d2t[i]] is not"
         if tokens.t2d is not None
-        else "d2t itself rises strictly, as only absolute ids do"
+        else "d2t itself rises strictly and the sums leave the vocabulary"
     )
     return Fault(
         f"d2t looks absolute: {proof}", "offsets: target id - draft id", "kubectl specdec convert mends it"
