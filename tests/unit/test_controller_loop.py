@@ -10,7 +10,7 @@ from tests.support.controllerparts import KEY, UID, Parts, calm, child, pod, ser
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
 from specdec.controller.kube import ForbiddenError
 from specdec.controller.loop import Loops
-from specdec.engine.protocol import Answer, DrafterRef, Promote, Rollback, Swap
+from specdec.engine.protocol import Answer, Confirm, DrafterRef, Promote, Rollback, Swap
 from specdec.rollout.world import AgentCommand, Event, Evidence, Plan, World
 
 pytestmark = pytest.mark.looptime
@@ -247,3 +247,35 @@ async def test_a_refused_command_is_said():
     await run_for(parts, 3)
     written = parts.kube.objects["SpecDecodeServer", *KEY]["status"]
     assert "refused Swap: StaleEpoch: another operator leads" in written["conditions"][0]["message"]
+
+
+async def test_a_candidate_is_confirmed_five_times_in_its_time_however_often_the_loop_passes():
+    parts = Parts(commanding(Confirm(revision="r2", within_seconds=60)))
+    parts.add(server())
+    parts.add(pod())
+    loop = parts.loop()
+    task = asyncio.create_task(loop.run())
+    for _ in range(600):
+        loop.woken.set()
+        await asyncio.sleep(0.1)
+    task.cancel()
+    assert 5 <= len(parts.agents.taken) <= 6
+    assert parts.agents.asked == []
+
+
+async def test_news_without_end_make_no_hot_loop():
+    passes = 0
+
+    def planner(world: World, evidence: Evidence, now: float) -> Plan:
+        nonlocal passes
+        passes += 1
+        loop.woken.set()
+        return Plan((), requeue_after=300)
+
+    parts = Parts(planner)
+    parts.add(server())
+    loop = parts.loop()
+    task = asyncio.create_task(loop.run())
+    await asyncio.sleep(10)
+    task.cancel()
+    assert passes <= 101

@@ -10,6 +10,7 @@ from typing import Any
 
 from specdec.controller import metrics
 from specdec.controller.agents import AgentError, Agents
+from specdec.controller.clock import Clock
 from specdec.controller.kinds import CONFIG_MAP, KINDS, POD
 from specdec.controller.kube import Kube, KubeError
 from specdec.controller.noop import unchanged
@@ -24,6 +25,9 @@ log = logging.getLogger(__name__)
 SAFE = (Rollback, SetDrafting, Confirm)
 """Commands that keep traffic safe: they go out even where an object could not be applied."""
 
+CONFIRM_SHARE = 0.2
+"""A candidate is confirmed five times within the time after which it would go back by itself."""
+
 Manifest = dict[str, Any]
 
 
@@ -37,17 +41,29 @@ class Applier:
     agents: Agents
     poller: Poller
     epoch: Callable[[], int]
+    clock: Clock = field(default_factory=Clock)
     _assignment: int = field(default=0)
     """The highest that was ever sent."""
+    _confirmed: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When each pod's candidate was last confirmed."""
 
     async def carry_out(self, world: World, plan: Plan) -> list[str]:
         """Do what the plan says, in its order, and return what failed, in sentences."""
         failed = await self._objects(plan.objects, str(world.server.metadata["uid"]))
-        commands = [item for item in plan.commands if not failed or isinstance(item.command, SAFE)]
+        safe = [item for item in plan.commands if not failed or isinstance(item.command, SAFE)]
+        commands = [item for item in safe if not self._confirmed_lately(item)]
         failed += await self._commands(world, plan, commands)
         if not failed:
             failed += await self._deletions(plan.deletions)
         return failed
+
+    def _confirmed_lately(self, item: AgentCommand) -> bool:
+        """Leave out a Confirm whose like was just sent: its effect on the status would only cause the next one."""
+        command = item.command
+        if not isinstance(command, Confirm):
+            return False
+        last = self._confirmed.get((item.pod, command.revision), float("-inf"))
+        return self.clock.monotonic() - last < command.within_seconds * CONFIRM_SHARE
 
     async def _objects(self, manifests: Iterable[Manifest], uid: str) -> list[str]:
         failed = []
@@ -100,11 +116,19 @@ class Applier:
                 return [f"{verb} to pod {name}: {error}"]
             if not answer.accepted:
                 return [f"pod {name} refused {verb}: {answer.reason}: {answer.message}"]
-            log.info("%s: pod %s took %s", "/".join(self.key), name, _words(envelope))
-            if isinstance(envelope.command, Rollback):
-                metrics.ROLLBACKS.labels(*self.key).inc()
-        await self.poller.ask_now(uid)
+            self._took(name, envelope)
+        if not all(isinstance(envelope.command, Confirm) for envelope in queue):
+            await self.poller.ask_now(uid)
         return []
+
+    def _took(self, pod: str, envelope: Envelope) -> None:
+        command = envelope.command
+        if isinstance(command, Confirm):
+            self._confirmed[pod, command.revision] = self.clock.monotonic()
+            return
+        log.info("%s: pod %s took %s", "/".join(self.key), pod, _words(envelope))
+        if isinstance(command, Rollback):
+            metrics.ROLLBACKS.labels(*self.key).inc()
 
     async def _deletions(self, deletions: Iterable[dict[str, str]]) -> list[str]:
         failed = []

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 BACKOFF_SECONDS = 0.5
 BACKOFF_CAP_SECONDS = 30.0
+PAUSE_SECONDS = 0.1
+"""Between two passes, whatever happens: news that a pass itself causes must not make it hot."""
 CONFLICT_SECONDS = 0.2
 """After a conflict the watch needs a moment to bring the newer version."""
 
@@ -85,6 +87,7 @@ class ServerLoop:
         return bool(server["metadata"]["uid"] == self.uid)
 
     async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(PAUSE_SECONDS)
         try:
             async with asyncio.timeout(seconds):
                 await self.woken.wait()

@@ -59,7 +59,7 @@ class Parts:
             store=self.store,
             claims=self.claims,
             poller=self.poller,
-            applier=Applier(key, self.kube, self.store, self.agents, self.poller, lambda: lease.epoch),
+            applier=Applier(key, self.kube, self.store, self.agents, self.poller, lambda: lease.epoch, clock),
             status=StatusWriter(self.kube, self.store, clock),
             events=EventPoster(self.kube, clock, lease.identity),
             judge=LedgerJudge(key),
