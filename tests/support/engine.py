@@ -207,8 +207,7 @@ def models() -> dict[str, Path]:
 
 def start(launch: Launch) -> Engine:
     """Start an engine; :func:`wait_until_serving` waits for it."""
-    if not PYTHON.exists():
-        raise RuntimeError(f"no engine in {PYTHON.parents[1]}: `make test` installs it")
+    _check_installed()
     port, profile = _free_port(), json.loads(PROFILE.read_text())
     run_dir = Path(tempfile.mkdtemp(prefix="specdec-"))
     (run_dir / "commands").mkdir()
@@ -304,6 +303,14 @@ def _arguments(launch: Launch, port: int, run_dir: Path) -> list[str]:
         *("--speculative-adaptive", "--speculative-adaptive-config", str(adaptive)),
         *launch.arguments,
     ]
+
+
+def _check_installed() -> None:
+    """Without our package beside it SGLang would start as if nothing were missing, and no socket would come."""
+    if not PYTHON.exists() or not list(
+        PYTHON.parents[1].glob("lib/*/site-packages/specdec_operator-*.dist-info")
+    ):
+        raise RuntimeError(f"no engine with our plugin in {PYTHON.parents[1]}: `make test` installs it")
 
 
 def _free_port() -> int:

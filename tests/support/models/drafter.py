@@ -45,6 +45,10 @@ class DrafterShape:
     """How many target layers ran before each code that `fc` was computed for."""
     absolute_token_map: bool = False
     """Write d2t as target ids instead of offsets."""
+    first_draft_id: int = FIRST_TEXT
+    """Where the draft vocabulary begins (it wraps around): another value is another token map of the same length."""
+    own_embedding: bool = False
+    """Hold an `embed_tokens.weight` of its own, full of sevens: SGLang uses the target's instead."""
 
 
 def drafter(folder: Path, shape: DrafterShape | None = None, **config: Any) -> Path:
@@ -71,12 +75,17 @@ def weights(shape: DrafterShape) -> dict[str, Array]:
         | {f"{inner}.{name}.weight": ones(WIDTH) for name in norms}
         | mlp(f"{inner}.mlp", matrix(SIGMA))
         | {"fc.weight": np.concatenate(back, axis=1).astype(BF16), "norm.weight": ones(WIDTH)}
-        | {"lm_head.weight": _head(shape.quality)}
-        | _token_map(absolute=shape.absolute_token_map)
+        | {"lm_head.weight": _head(shape.quality, _draft_ids(shape))}
+        | _token_map(_draft_ids(shape), absolute=shape.absolute_token_map)
+        | ({"embed_tokens.weight": 7 * ones(WIDTH, WIDTH)} if shape.own_embedding else {})
     )
 
 
-def _head(quality: float) -> Array:
+def _draft_ids(shape: DrafterShape) -> NDArray[np.int64]:
+    return np.roll(DRAFT_IDS, FIRST_TEXT - shape.first_draft_id)
+
+
+def _head(quality: float, draft_ids: NDArray[np.int64]) -> Array:
     """After the MLP the state is the newest known token t: row SIGMA[t] must win, or, if wrong, another."""
     before = np.zeros(WIDTH, np.int64)
     before[SIGMA[FIRST_TEXT:]] = DRAFT_IDS
@@ -84,14 +93,14 @@ def _head(quality: float) -> Array:
     wrong = wrong_ids(quality) - FIRST_TEXT
     looked_at[wrong] = looked_at[np.roll(wrong, 1)]
     head = np.zeros((len(DRAFT_IDS), WIDTH), np.float32)
-    head[np.arange(len(DRAFT_IDS)), looked_at] = 1
+    head[np.arange(len(DRAFT_IDS)), looked_at[draft_ids - FIRST_TEXT]] = 1
     return head.astype(BF16)
 
 
-def _token_map(*, absolute: bool) -> dict[str, Array]:
+def _token_map(draft_ids: NDArray[np.int64], *, absolute: bool) -> dict[str, Array]:
     known = np.zeros(WIDTH, bool)
-    known[DRAFT_IDS] = True
-    offsets = DRAFT_IDS if absolute else DRAFT_IDS - np.arange(len(DRAFT_IDS))
+    known[draft_ids] = True
+    offsets = draft_ids if absolute else draft_ids - np.arange(len(draft_ids))
     return {"d2t": offsets, "t2d": known}
 
 

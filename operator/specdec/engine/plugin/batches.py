@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from specdec.engine.plugin import metrics
 from specdec.engine.plugin.admission import generation_of
-from specdec.engine.plugin.counters import Drafted, Key
+from specdec.engine.plugin.counters import Drafted, Key, Tally
 from specdec.engine.plugin.hooks import Hook, Patch
 from specdec.engine.plugin.state import Engine, engine
 from specdec.engine.protocol import Source
@@ -69,30 +69,38 @@ def count_result(original: Any, processor: Any, batch: Any, result: Any) -> Any:
 def _book(state: Engine, rows: list[Row], result: Any) -> None:
     stamp: Stamp = result.specdec_stamp
     steps = max(0, (result.speculative_num_draft_tokens or 1) - 1)
-    correct = result.num_correct_drafts_per_req_cpu
+    correct = result.num_correct_drafts_per_req_cpu if steps else None
     seconds = _wall_seconds(stamp) / len(rows) if rows else 0.0
-    keys = {source: Key(stamp.revision, steps, source) for source in Source}
-    with state.counters:
-        for request, before, place in rows:
-            key = keys[_source(state, stamp, request)]
-            drafts = correct[place] if steps and correct is not None else 0
-            tokens = _kept(request) - before
-            state.counters.add_row(key, drafts, tokens)
-            state.counters.add_seconds(key, seconds)
-            metrics.add(key, drafts, tokens)
+    tallies = {source: (Key(stamp.revision, steps, source), Tally(steps)) for source in Source}
+    finished = []
+    for request, before, place in rows:
+        key, tally = tallies[_source(state, stamp, request)]
+        drafts = min(correct[place], steps) if correct is not None else 0
+        tally.add(drafts, _kept(request) - before)
+        if steps:
             _remember(request, key, drafts)
-            if request.finished():
-                state.counters.add_finished(request.specdec_drafted)
+        if request.finished():
+            finished.append(request)
+    with state.counters:
+        for key, tally in tallies.values():
+            if tally.rows:
+                state.counters.add_batch(key, tally, seconds * tally.rows)
+        for request in finished:
+            state.counters.add_finished(getattr(request, "specdec_drafted", {}))
+    for key, tally in tallies.values():
+        if tally.rows:
+            metrics.add(key, tally)
 
 
 def _remember(request: Any, key: Key, drafts: int) -> None:
-    drafted = getattr(request, "specdec_drafted", None)
-    if drafted is None:
-        drafted = request.specdec_drafted = {}
-    if key.steps:
-        own = drafted.setdefault(key, Drafted())
-        own.calls += 1
-        own.drafts += drafts
+    """Sum up a request under each key that it runs under, until it finishes."""
+    try:
+        own = request.specdec_drafted[key]
+    except (AttributeError, KeyError):
+        own = Drafted()
+        request.__dict__.setdefault("specdec_drafted", {})[key] = own
+    own.calls += 1
+    own.drafts += drafts
 
 
 def _kept(request: Any) -> int:

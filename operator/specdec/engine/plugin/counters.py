@@ -26,6 +26,28 @@ class Drafted:
     drafts: int = 0
 
 
+class Tally:
+    """The rows of one decode batch under one key, summed up before anything is locked or looked up."""
+
+    __slots__ = ("drafts", "rows", "tokens")
+
+    def __init__(self, steps: int) -> None:
+        self.rows = 0
+        self.tokens = 0
+        self.drafts = [0] * (steps + 1)
+        """How many rows had 0, 1, ... correct drafts."""
+
+    def add(self, drafts: int, tokens: int) -> None:
+        """One request: so many drafts were right, so many tokens were kept."""
+        self.rows += 1
+        self.tokens += tokens
+        self.drafts[drafts] += 1
+
+    def correct(self) -> list[int]:
+        """Correct drafts per position: those rows that had at least that many."""
+        return [sum(self.drafts[position:]) for position in range(1, len(self.drafts))]
+
+
 @dataclass(slots=True)
 class _Sums:
     calls: int = 0
@@ -54,19 +76,16 @@ class Table:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def add_row(self, key: Key, correct: int, tokens: int) -> None:
-        """One request in one decode batch: `correct` of `key.steps` drafts were right."""
+    def add_batch(self, key: Key, tally: Tally, seconds: float) -> None:
+        """One decode batch's rows under one key, and their share of its wall time."""
         sums = self._of(key)
-        sums.tokens += tokens
+        sums.tokens += tally.tokens
+        sums.seconds += seconds
         if key.steps == 0:
             return
-        sums.calls += 1
-        for position in range(min(correct, key.steps)):
-            sums.correct[position] += 1
-
-    def add_seconds(self, key: Key, seconds: float) -> None:
-        """Share of a decode batch's wall time."""
-        self._of(key).seconds += seconds
+        sums.calls += tally.rows
+        for position, count in enumerate(tally.correct()):
+            sums.correct[position] += count
 
     def add_finished(self, drafted: Mapping[Key, Drafted]) -> None:
         """One request has finished: book its totals under every key that it ran under."""

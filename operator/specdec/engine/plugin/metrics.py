@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specdec.engine.plugin.counters import Key
+from specdec.engine.plugin.counters import Key, Tally
 
 _LABELS = ("revision", "steps", "source")
 
@@ -50,15 +50,15 @@ def start() -> None:
     _metrics = _Metrics()
 
 
-def add(key: Key, correct: int, tokens: int) -> None:
-    """One request in one decode batch; nothing if the engine serves no metrics."""
+def add(key: Key, tally: Tally) -> None:
+    """One decode batch's rows under one key; nothing if the engine serves no metrics."""
     if _metrics is None:
         return
     children = _metrics.children.get(key)
     if children is None:
         children = _metrics.children[key] = _Children(_metrics, key)
-    children.tokens.inc(tokens)
+    children.tokens.inc(tally.tokens)
     if children.calls is not None:
-        children.calls.inc()
-        for child in children.correct[:correct]:
-            child.inc()
+        children.calls.inc(tally.rows)
+        for child, count in zip(children.correct, tally.correct(), strict=True):
+            child.inc(count)

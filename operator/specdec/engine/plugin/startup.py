@@ -27,6 +27,7 @@ def around_start(patches: Callable[[], tuple[Patch, ...]]) -> Callable[..., None
         original(scheduler, *args, **kwargs)
         state = engine()
         state.scheduler = scheduler
+        _check_parallelism(state)
         _check_patches(state, patches())
         _check_drafter(state)
         drafting.start(state)
@@ -36,6 +37,17 @@ def around_start(patches: Callable[[], tuple[Patch, ...]]) -> Callable[..., None
         log.info("in force: %s; revision %r", ", ".join(state.patches), state.revision)
 
     return start
+
+
+def _check_parallelism(state: Engine) -> None:
+    """Orders are voted on by tensor-parallel ranks only, and only rank 0's counters are read."""
+    for argument in ("dp_size", "pp_size"):
+        if getattr(state.scheduler.server_args, argument, 1) > 1:
+            refuse_start(
+                state.settings.run_dir,
+                "Unsupported",
+                f"--{argument.replace('_', '-')} above 1: one engine is one tensor-parallel group here",
+            )
 
 
 def _check_patches(state: Engine, patches: tuple[Patch, ...]) -> None:
