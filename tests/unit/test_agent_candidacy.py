@@ -39,9 +39,7 @@ def ref(name: str) -> DrafterRef:
 
 
 def staged(name: str, number: int = 0) -> Staged:
-    return Staged(
-        Overlay(Path(f"/o/{name}"), Path(f"/models/{name}"), ref(name), ()), f"sha256:{name}", number
-    )
+    return Staged(Overlay(Path(f"/o/{name}"), Path(f"/models/{name}"), ref(name)), f"sha256:{name}", number)
 
 
 class Slot:

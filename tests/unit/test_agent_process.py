@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -13,11 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from safetensors.numpy import save_file
 from tests.support.agentpod import AgentPod
+from tests.support.models import make
 
 from specdec.engine.protocol import (
     CandidateState,
@@ -35,7 +35,8 @@ from specdec.engine.protocol import (
 from specdec.engine.signing import sign
 
 STAND_IN = Path(__file__).parents[1] / "support" / "stand_in"
-QUALITIES = {"kimi": 0, "good": 1.0, "q70": 0.7, "dead": 0.0, "renamed": -1}
+QUALITIES = {"kimi": 0, "good": 1.0, "q70": 0.7, "q40": -1, "dead": 0.0, "renamed": 1.0}
+"""By name of the tiny model; the stand-in refuses to load one below 0."""
 
 
 def free_port() -> int:
@@ -47,12 +48,12 @@ def free_port() -> int:
 @pytest.fixture
 def pod(tmp_path: Path) -> Iterator[AgentPod]:
     models = tmp_path / "models"
+    make(models, QUALITIES)
     for name, quality in QUALITIES.items():
-        (models / name).mkdir(parents=True)
-        save_file({"fc.weight": np.full((2, 2), quality)}, models / name / "model.safetensors")
-        (models / name / "config.json").write_text(json.dumps({"quality": quality}))
+        config = json.loads((models / name / "config.json").read_text())
+        (models / name / "config.json").write_text(json.dumps(config | {"quality": quality}))
     profile = tmp_path / "engine.json"
-    profile.write_text('{"version": "0.0.0", "platform": "cuda", "args": [], "env": {}}')
+    profile.write_text('{"version": "0.5.23", "platform": "cuda", "args": [], "env": {}}')
     environment = {
         "PYTHONPATH": os.pathsep.join([str(STAND_IN), os.environ.get("PYTHONPATH", "")]),
         "STAND_IN_FAULTS": str(tmp_path / "faults.json"),
@@ -109,7 +110,9 @@ def test_a_candidates_whole_life(pod, start):
     )
     assert status.revision == "r-q70"
     pod.command(Swap(drafter=pod.drafter("renamed"), confirm_within_seconds=60))
-    assert settled(pod, "renamed").candidate.reason == "TensorsNotConsumed"
+    assert settled(pod, "renamed").candidate.reason == "ParametersNotFed", "by its headers"
+    pod.command(Swap(drafter=pod.drafter("q40"), confirm_within_seconds=60))
+    assert settled(pod, "q40").candidate.reason == "TensorsNotConsumed", "by the strict load"
     pod.command(Probe(id="p1", revision="r-q70"))
     assert pod.wait(lambda status: status.probe.id == "p1", 10, "the probe").probe.passed
 
@@ -166,7 +169,7 @@ def test_a_bad_drafter_at_the_start_leaves_a_ready_engine_that_does_not_draft(po
     assert (status.reason, status.drafting, status.steps) == (reason, Drafting.OFF, 0)
     assert pod.get("/ready")[0] == 200
     code, answer = pod.command(Swap(drafter=pod.drafter("good"), confirm_within_seconds=60))
-    if drafter == "nowhere":
+    if drafter != "dead":
         assert (code, answer.reason) == (409, "RestartNeeded")
     else:
         status = settled(pod, "good")
@@ -256,7 +259,7 @@ def test_weights_that_changed_under_their_path_are_refused(pod, start):
     settled(pod, "q70")
     pod.command(Rollback(revision="r-q70", reason="Test"))
     pod.wait(lambda status: status.candidate.state is CandidateState.SWAPPED_BACK, 10, "rolled back")
-    save_file({"fc.weight": np.full((2, 2), 0.5)}, pod.models / "q70" / "model.safetensors")
+    shutil.copy(pod.models / "good" / "model.safetensors", pod.models / "q70" / "model.safetensors")
     pod.command(Swap(drafter=pod.drafter("q70"), confirm_within_seconds=60))
     status = pod.wait(lambda status: status.candidate.state is CandidateState.REFUSED, 10, "refused")
     assert status.candidate.reason == "DigestChanged"

@@ -14,6 +14,7 @@ from specdec.preflight.checkpoint import CheckpointRefusedError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from specdec.engine.agent.judging import Surroundings
     from specdec.engine.agent.loopback_client import Loopback
     from specdec.engine.agent.staging import Overlay
     from specdec.engine.loopback import Outcome
@@ -35,8 +36,8 @@ class Staged:
     """Number of its Stage order."""
 
 
-async def link(state: Path, models: Path, drafter: DrafterRef) -> Overlay:
-    """Make a drafter's overlay, off the event loop.
+async def link(state: Path, models: Path, drafter: DrafterRef, around: Surroundings | None) -> Overlay:
+    """Judge a drafter and make its overlay, off the event loop.
 
     Raises
     ------
@@ -44,7 +45,8 @@ async def link(state: Path, models: Path, drafter: DrafterRef) -> Overlay:
         The folder can't be served, or the volume hangs.
     """
     try:
-        return await asyncio.wait_for(asyncio.to_thread(make_overlay, state, models, drafter), LINK_SECONDS)
+        work = asyncio.to_thread(make_overlay, state, models, drafter, around)
+        return await asyncio.wait_for(work, LINK_SECONDS)
     except TimeoutError as error:
         raise CheckpointRefusedError(
             "VolumeHangs", f"{drafter.path} could not be read within {LINK_SECONDS:.0f} s: check the volume"
@@ -58,8 +60,20 @@ async def link(state: Path, models: Path, drafter: DrafterRef) -> Overlay:
 class DrafterSlot:
     """Orders on one running engine that was started with a drafter."""
 
-    def __init__(self, loopback: Loopback, state_dir: Path, models_dir: Path, steps: int) -> None:
+    def __init__(
+        self,
+        loopback: Loopback,
+        state_dir: Path,
+        models_dir: Path,
+        steps: int,
+        *,
+        around: Surroundings | None,
+        first: Overlay,
+    ) -> None:
         self.loopback = loopback
+        self._around = around
+        self._first = first
+        """The drafter that SGLang was started with: its arguments are in force."""
         self.most_steps = steps
         self._state = state_dir
         self._models = models_dir
@@ -74,7 +88,13 @@ class DrafterSlot:
         CheckpointRefusedError, OrderRefusedError
             It can't be served.
         """
-        overlay = await link(self._state, self._models, drafter)
+        overlay = await link(self._state, self._models, drafter, self._around)
+        if (overlay.arguments, overlay.environment) != (self._first.arguments, self._first.environment):
+            raise CheckpointRefusedError(
+                "RestartNeeded",
+                f"the drafter needs other arguments ({' '.join(overlay.arguments) or 'none'}) than SGLang runs with"
+                f" ({' '.join(self._first.arguments) or 'none'}): restart the pod with it",
+            )
         digest = asyncio.create_task(content_digest(overlay))
         try:
             number = await self._stage(overlay)

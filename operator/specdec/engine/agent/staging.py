@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from specdec.engine.agent.judging import Judged, judged
 from specdec.engine.agent.plan import write_whole
 from specdec.preflight.checkpoint import CONFIG, CheckpointRefusedError, read_checkpoint
 from specdec.preflight.overlay import canonical, normalised
 
 if TYPE_CHECKING:
+    from specdec.engine.agent.judging import Surroundings
     from specdec.engine.protocol import DrafterRef
 
 DIGESTS_FILE = "digests.json"
@@ -35,7 +37,10 @@ class Overlay:
     folder: Path
     source: Path
     drafter: DrafterRef
-    repairs: tuple[str, ...]
+    repairs: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    """Arguments that SGLang needs for this drafter."""
+    environment: frozenset[tuple[str, str]] = frozenset()
 
 
 def inside(models: Path, path: str) -> Path:
@@ -57,7 +62,9 @@ def inside(models: Path, path: str) -> Path:
     return folder.resolve()
 
 
-def make_overlay(state: Path, models: Path, drafter: DrafterRef) -> Overlay:
+def make_overlay(
+    state: Path, models: Path, drafter: DrafterRef, around: Surroundings | None = None
+) -> Overlay:
     """Check a drafter's folder and link it into an overlay; blocking file work, so run it in a thread.
 
     Raises
@@ -68,6 +75,7 @@ def make_overlay(state: Path, models: Path, drafter: DrafterRef) -> Overlay:
     source = inside(models, drafter.path)
     checkpoint = read_checkpoint(source)
     config = normalised(checkpoint.config)
+    found = judged(source, config.config, around) if around else Judged(config.config)
     links = {file.name: _within(source, file) for file in checkpoint.files}
     if (source / INDEX).exists():
         links[INDEX] = _within(source, source / INDEX)
@@ -83,8 +91,10 @@ def make_overlay(state: Path, models: Path, drafter: DrafterRef) -> Overlay:
         draft.unlink(missing_ok=True)
         draft.symlink_to(target)
         draft.replace(folder / link)
-    write_whole(folder / CONFIG, canonical(config.config))
-    return Overlay(folder, source, drafter, config.repairs)
+    written = normalised(found.config)
+    write_whole(folder / CONFIG, canonical(written.config))
+    repairs = found.repairs or config.repairs
+    return Overlay(folder, source, drafter, repairs, found.arguments, frozenset(found.environment.items()))
 
 
 def _within(source: Path, file: Path) -> Path:

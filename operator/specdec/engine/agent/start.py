@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from specdec.engine.agent.candidacy import Candidacy
 from specdec.engine.agent.child import Child
 from specdec.engine.agent.failures import Blame, Failure, diagnose
+from specdec.engine.agent.judging import Surroundings, survey
 from specdec.engine.agent.ladder import RUNGS, Attempt
 from specdec.engine.agent.launch import ADAPTIVE_FILE, Launch, LaunchRefusedError, Profile, Secrets, render
 from specdec.engine.agent.loopback_client import EngineUnreachableError, Loopback, OrderRefusedError
@@ -82,6 +83,7 @@ class Start:
         self.board = board
         self.boot = secrets.token_hex(4)
         self.run_dir = settings.run_dir / self.boot
+        self._around: Surroundings | None = None
         self._overlay: Overlay | None = None
         self._digest: asyncio.Task[str] | None = None
 
@@ -111,13 +113,8 @@ class Start:
 
     async def _check_target(self) -> None:
         """Read the target's headers: a broken target must not cost a start."""
-
-        def digest(models: Path, path: str) -> str:
-            return header_digest(inside(models, path))
-
         try:
-            work = asyncio.to_thread(digest, self.settings.models_dir, self.plan.target_path)
-            found = await asyncio.wait_for(work, TARGET_SECONDS)
+            found = await asyncio.wait_for(asyncio.to_thread(self._survey), TARGET_SECONDS)
         except CheckpointRefusedError as refusal:
             raise failed(f"Target{refusal.reason}", str(refusal)) from refusal
         except TimeoutError as error:
@@ -127,12 +124,26 @@ class Start:
             ) from error
         self.board.change(target_digest=found)
 
+    def _survey(self) -> str:
+        folder = inside(self.settings.models_dir, self.plan.target_path)
+        digest = header_digest(folder)
+        arguments = (*self.profile.args, *self.plan.arguments)
+        try:
+            self._around = survey(
+                folder, self.profile.version, arguments, self.profile.env, self.plan.num_steps
+            )
+        except Exception:
+            log.exception("the preflight failed on %s: drafters are served unjudged", folder)
+        return digest
+
     async def _stage_drafter(self) -> Failure | None:
         drafter = self.plan.drafter
         if drafter is None:
             return None
         try:
-            self._overlay = await link(self.settings.state_dir, self.settings.models_dir, drafter)
+            self._overlay = await link(
+                self.settings.state_dir, self.settings.models_dir, drafter, self._around
+            )
         except CheckpointRefusedError as refusal:
             return Failure(refusal.reason, str(refusal), Blame.DRAFTER)
         for repair in self._overlay.repairs:
@@ -142,11 +153,16 @@ class Start:
         return None
 
     async def _launch(self, attempt: Attempt) -> Child:
+        plan, profile = self.plan, self.profile
+        if self._overlay is not None:
+            extra = self._overlay.arguments
+            plan = plan.model_copy(update={"arguments": (*plan.arguments, *extra)})
+            profile = profile.model_copy(update={"env": {**profile.env, **dict(self._overlay.environment)}})
         own = Secrets(loopback=secrets.token_urlsafe(24), probe_prefix=f"specdec-{secrets.token_hex(8)}-")
         try:
             launch = render(
-                self.plan,
-                self.profile,
+                plan,
+                profile,
                 python=sys.executable,
                 overlay=self._overlay.folder if self._overlay else None,
                 drafting=self.drafting,
@@ -242,7 +258,14 @@ class Start:
         except CheckpointRefusedError as refusal:
             raise failed(refusal.reason, str(refusal), Blame.DRAFTER) from refusal
         self.board.change(revision=overlay.drafter.revision, digest=found)
-        slot = DrafterSlot(loopback, self.settings.state_dir, self.settings.models_dir, self.plan.num_steps)
+        slot = DrafterSlot(
+            loopback,
+            self.settings.state_dir,
+            self.settings.models_dir,
+            self.plan.num_steps,
+            around=self._around,
+            first=overlay,
+        )
         candidacy = Candidacy(
             slot,
             self.board,

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.models import make
+
+from specdec.engine.agent import judging
+from specdec.engine.agent.staging import make_overlay
+from specdec.engine.protocol import DrafterRef
+from specdec.preflight.checkpoint import CheckpointRefusedError, read_config
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("models")
+    make(root, ["kimi", "good", "renamed"])
+    return root
+
+
+def around(models: Path, *argv: str, version: str = "0.5.23") -> judging.Surroundings:
+    return judging.survey(models / "kimi", version, argv, {}, 3)
+
+
+def test_a_good_drafter_passes_with_its_config_as_it_is(models):
+    config = read_config(models / "good")
+    found = judging.judged(models / "good", config, around(models))
+    assert (found.config, found.arguments, found.environment) == (config, (), {})
+
+
+def test_names_that_feed_nothing_are_refused_by_the_headers(models):
+    with pytest.raises(CheckpointRefusedError) as caught:
+        judging.judged(models / "renamed", read_config(models / "renamed"), around(models))
+    assert caught.value.reason == "ParametersNotFed"
+
+
+def test_what_is_wrong_without_a_drafter_is_not_the_drafters_fault(models):
+    surroundings = around(models, "--enable-dp-attention", "--pp-size", "2")
+    assert surroundings.known, "some finding of the arguments alone"
+    judging.judged(models / "good", read_config(models / "good"), surroundings)
+
+
+def test_a_version_that_nobody_knows_is_left_to_the_strict_load(models):
+    judging.judged(models / "good", read_config(models / "good"), around(models, version="99.0"))
+
+
+def test_a_preflight_that_fails_refuses_nobody(models, monkeypatch, caplog):
+    def explode(*_: object) -> None:
+        raise RuntimeError("on purpose")
+
+    surroundings = around(models)
+    monkeypatch.setattr(judging, "judge", explode)
+    config = read_config(models / "good")
+    assert judging.judged(models / "good", config, surroundings).config == config
+    assert "served unjudged" in caplog.text
+
+
+def test_repairs_reach_the_overlay_and_its_arguments(models, tmp_path):
+    folder = tmp_path / "models" / "top"
+    make(tmp_path / "models", ["good"])["good"].rename(folder)
+    config = read_config(folder)
+    config |= {"eagle_aux_hidden_state_layer_ids": [2, 4, 5], "max_position_embeddings": 256}
+    (folder / "config.json").write_text(json.dumps(config))
+    drafter = DrafterRef(revision="r", version="v", path=str(folder))
+    surroundings = around(models, "--context-length", "512")
+    overlay = make_overlay(tmp_path / "state", tmp_path / "models", drafter, surroundings)
+    written = read_config(overlay.folder)
+    assert written["eagle_config"]["eagle_aux_hidden_state_layer_ids"] == [2, 4, 5]
+    assert overlay.repairs
+    assert ("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "1") in overlay.environment
