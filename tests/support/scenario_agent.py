@@ -163,25 +163,32 @@ class FakeAgent:
         match command:
             case Swap():
                 self._swap(command)
-            case Confirm():
-                if self.candidate and self.candidate.revision == command.revision:
-                    self.deadline = self.now + command.within_seconds
-            case Promote():
-                if self.candidate and self.candidate.state is CandidateState.SERVING:
-                    self.promoted, self.deadline = command.revision, None
-                    self._note(state=CandidateState.PROMOTED)
+            case Confirm() if self._carries(command.revision):
+                self.deadline = self.now + command.within_seconds
+            case Promote() if self._carries(command.revision):
+                self.promoted, self.deadline = command.revision, None
+                self._note(state=CandidateState.PROMOTED)
             case Rollback():
                 self._leave(command)
             case SetDrafting():
                 self.wanted = command.drafting
                 self._apply_drafting()
             case Probe():
-                self.probe = self._probed(command.revision, command.id)
-                if self.probe.passed:
-                    self.dead.discard(command.revision)
-                self._apply_drafting()
+                self._probe(command)
             case Drain():
                 self.phase = Phase.DRAINING
+            case _:
+                pass  # refused: it does not serve as a candidate
+
+    def _carries(self, revision: str) -> bool:
+        serves = self.candidate is not None and self.candidate.state is CandidateState.SERVING
+        return serves and self.serving == revision
+
+    def _probe(self, command: Probe) -> None:
+        self.probe = self._probed(command.revision, command.id)
+        if self.probe.passed:
+            self.dead.discard(command.revision)
+        self._apply_drafting()
 
     def _started(self) -> None:
         self.promoted = self.serving = self.plan.revision

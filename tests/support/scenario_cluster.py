@@ -181,7 +181,7 @@ class FakeCluster:
                 if self.pods[names[number]].restart_hash != wanted:
                     del self.pods[names[number]]
                     break
-        for number, pod in enumerate(names):
+        for pod in names:
             if pod not in self.pods:
                 self._make(pod, wanted)
 

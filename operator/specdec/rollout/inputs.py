@@ -9,7 +9,7 @@ from itertools import chain
 from specdec.acceptance.judge import Floor
 from specdec.api.conditions import Reason
 from specdec.engine.protocol import CandidateState, Phase
-from specdec.rollout.revisions import claims
+from specdec.rollout.revisions import claims, content, name
 from specdec.rollout.world import PodView, World
 
 SHARED = {"ReadOnlyMany", "ReadWriteMany"}
@@ -105,6 +105,7 @@ def unschedulable(world: World) -> Iterator[Finding]:
 
 def model_not_found(world: World) -> Iterator[Finding]:
     """Find a folder that isn't in its claim: the agent says so while it starts or stages."""
+    wanted = name(world.server, content(world.server, world.settings))
     for pod in _current(world):
         status = pod.status
         if status is None:
@@ -118,7 +119,13 @@ def model_not_found(world: World) -> Iterator[Finding]:
         elif status.reason in MISSING:
             yield Finding(Reason.DRAFTER_NOT_FOUND, f"{pod.name}: {status.message}")
         candidate = status.candidate
-        if candidate and candidate.state is CandidateState.REFUSED and candidate.reason in MISSING:
+        asked_for = candidate is not None and candidate.revision == wanted
+        if (
+            candidate
+            and asked_for
+            and candidate.state is CandidateState.REFUSED
+            and candidate.reason in MISSING
+        ):
             yield Finding(Reason.DRAFTER_NOT_FOUND, f"{pod.name}: {candidate.message}")
 
 

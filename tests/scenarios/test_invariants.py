@@ -1,0 +1,92 @@
+"""What must hold whatever happens, found out by random stories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.support.scenario import Scenario
+from tests.support.scenario_agent import Model
+
+Act = Callable[[Scenario], object]
+
+VERSIONS = ("good", "fair", "weak", "dead", "refused", "missing")
+
+
+def applies(version: str) -> Act:
+    return lambda s: s.when.drafter(version)
+
+
+ACTS: dict[str, Act] = {
+    **{f"apply {version}": applies(version) for version in VERSIONS},
+    "engine restarts": lambda s: s.when.engine_restarts(),
+    "operator gone": lambda s: s.when.operator_gone(),
+    "operator back": lambda s: s.when.operator_back(),
+    "paused": lambda s: s.when.spec(rollout={"paused": True}),
+    "resumed": lambda s: s.when.spec(rollout={"paused": False}),
+    "off": lambda s: s.when.spec(drafting="Off"),
+    "auto": lambda s: s.when.spec(drafting="Auto"),
+    "longer context": lambda s: s.when.spec(engine={"contextLength": 4096}),
+    "shorter context": lambda s: s.when.spec(engine={"contextLength": 2048}),
+    "idle": lambda s: s.when.traffic(0),
+    "busy": lambda s: s.when.traffic(1),
+}
+
+stories = st.lists(st.tuples(st.sampled_from(sorted(ACTS)), st.integers(1, 40)), min_size=1, max_size=8)
+slow = settings(deadline=None, max_examples=12, derandomize=True, suppress_health_check=list(HealthCheck))
+
+
+def begun(replicas: int, seed: int = 1) -> Scenario:
+    scenario = Scenario(seed)
+    scenario.given.drafters(
+        good=0.9, fair=0.8, weak=0.4, dead=0.0, refused=Model(refusal="TensorsNotConsumed")
+    ).server("good", floor="2.2", replicas=replicas).traffic(1)
+    scenario.when.time(50)
+    return scenario
+
+
+def told(scenario: Scenario, story: list[tuple[str, int]]) -> None:
+    for act, seconds in story:
+        ACTS[act](scenario)
+        scenario.when.time(seconds)
+
+
+@slow
+@given(story=stories, replicas=st.sampled_from([1, 2]))
+def test_it_comes_to_rest_on_a_drafter_that_nobody_rejected(story, replicas):
+    scenario = begun(replicas)
+    told(scenario, story)
+    scenario.when.operator_back().spec(rollout={"paused": False}).traffic(1).time(200)
+    rejected = {r.name for r in scenario.cluster.revisions.values() if r.outcome == "Rejected"}
+    for pod in scenario.cluster.pods.values():
+        status = pod.agent.status()
+        assert status.drafting.value == "Off" or status.revision not in rejected
+        assert status.promoted == scenario.cluster.launch_plan.revision
+    scenario.then.condition("Ready", "True")
+    if "missing" not in scenario.cluster.server.spec.drafter.model:
+        scenario.then.quiet(70)
+
+
+@slow
+@given(story=stories)
+def test_never_are_two_engines_down_at_once_because_of_a_plan(story):
+    scenario = begun(3)
+    told(scenario, [item for item in story if item[0] != "engine restarts"])
+    scenario.when.operator_back().time(60)
+    assert scenario.cluster.most_down <= 1
+
+
+@slow
+@given(detour=st.sampled_from(VERSIONS[1:]), seconds=st.integers(1, 90), seed=st.integers(1, 1000))
+def test_there_and_back_is_as_if_nothing_had_been(detour, seconds, seed):
+    scenario = begun(1, seed)
+    straight = scenario.cluster.status
+    scenario.when.drafter(detour).time(seconds).drafter("good").time(100)
+    scenario.then.serves("good").pods_made(1)
+    back = scenario.cluster.status
+    assert [(c.type, c.status, c.reason) for c in back.conditions] == [
+        (c.type, c.status, c.reason) for c in straight.conditions
+    ]
+    assert (back.rollout, back.active) == (straight.rollout, back.active)
+    assert back.active.revision == straight.active.revision
