@@ -20,6 +20,7 @@ lint: setup ## Check style, types, import contracts and that generated files are
 	@$(RUN) mypy
 	@$(RUN) lint-imports
 	@$(RUN) python -m specdec.api.crd --check
+	@$(RUN) python -m specdec.preflight.reference --check
 
 unit: setup ## Run the tests that need neither engine nor cluster (seconds)
 	@$(RUN) pytest tests/unit tests/scenarios
@@ -35,8 +36,12 @@ cluster: setup ## Bring up the kind cluster with its images, and the engine for 
 	@$(RUN) python -m tests.cluster images
 	@$(RUN) python -m tests.cluster engine
 
-generate: setup ## Write the CRD from the models
+generate: setup ## Write the CRD and the reference pages from the code
 	@$(RUN) python -m specdec.api.crd
+	@$(RUN) python -m specdec.preflight.reference
+
+bench-%: setup ## Measure one thing: bench-preflight, bench-probes (SGLang's wheels from the package index)
+	@$(RUN) python -m bench.$*
 
 clean: ## Remove the cluster, its images and caches, and the Python environment
 	@[ ! -x $(UV) ] || $(RUN) python -m tests.cluster down --purge

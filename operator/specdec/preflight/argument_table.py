@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from specdec.preflight.capabilities import TABLE, normalised_version
 
@@ -14,43 +15,62 @@ PATH = Path(__file__).with_name("arguments.json")
 
 
 @dataclass(frozen=True)
-class Span:
-    """Versions of the table that know an argument, oldest to newest."""
+class Known:
+    """Versions of the table that know an argument."""
 
-    first: str
-    last: str
+    runs: tuple[tuple[str, str], ...]
+    """First and last of each run; some arguments went and came back."""
     instead: str = ""
     """What the newest of them says to use, if it calls the argument deprecated."""
 
     def holds(self, version: str) -> bool:
         """Whether a listed version knows it."""
         order = list(TABLE)
-        return order.index(self.first) <= order.index(version) <= order.index(self.last)
+        place = order.index(version)
+        return any(order.index(first) <= place <= order.index(last) for first, last in self.runs)
 
-    def to_json(self) -> list[str]:
+    def to_json(self) -> dict[str, Any]:
         """Short form for the file."""
-        return [self.first, self.last, self.instead] if self.instead else [self.first, self.last]
+        runs = [f"{first} {last}" for first, last in self.runs]
+        return {"in": runs, "instead": self.instead} if self.instead else {"in": runs}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Known:
+        """Read the short form."""
+        runs = tuple((run.split()[0], run.split()[1]) for run in row["in"])
+        return cls(runs, row.get("instead", ""))
 
 
 @functools.cache
-def spans() -> Mapping[str, Span]:
-    """Arguments of all listed versions."""
-    return {name: Span(*row) for name, row in json.loads(PATH.read_text()).items()}
+def _table() -> Mapping[str, Known]:
+    return {name: Known.from_json(row) for name, row in json.loads(PATH.read_text()).items()}
 
 
-def known_arguments(version: str) -> Mapping[str, Span] | None:
+@functools.cache
+def known_arguments(version: str) -> Mapping[str, Known] | None:
     """Arguments that a version knows; None if the version is not listed."""
     base = normalised_version(version).partition(".post")[0]
     if base not in TABLE:
         return None
-    return {name: span for name, span in spans().items() if span.holds(base)}
+    return {name: known for name, known in _table().items() if known.holds(base)}
 
 
-def spans_of(names: Mapping[str, Mapping[str, str]]) -> dict[str, Span]:
-    """Fold the arguments of each version, oldest first, into spans; no argument ever came back."""
-    found: dict[str, Span] = {}
+def folded(names: Mapping[str, Mapping[str, str]]) -> dict[str, Known]:
+    """Fold the arguments of each version, oldest first, into runs."""
+    found: dict[str, Known] = {}
+    before: set[str] = set()
+    last = ""
     for version, arguments in names.items():
         for name, instead in arguments.items():
-            first = found[name].first if name in found else version
-            found[name] = Span(first, version, instead)
+            runs = found[name].runs if name in found else ()
+            goes_on = name in before and runs[-1:] and runs[-1][1] == last
+            runs = (*runs[:-1], (runs[-1][0], version)) if goes_on else (*runs, (version, version))
+            found[name] = Known(runs, instead)
+        before, last = set(arguments), version
     return found
+
+
+def text_of(table: Mapping[str, Known]) -> str:
+    """Content of the file: one argument a line."""
+    rows = [f"{json.dumps(name)}: {json.dumps(known.to_json())}" for name, known in sorted(table.items())]
+    return "{\n" + ",\n".join(rows) + "\n}\n"

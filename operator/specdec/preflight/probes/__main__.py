@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
-from specdec.preflight.argument_table import PATH, Span, spans_of
+from specdec.preflight.argument_table import PATH, folded, text_of
 from specdec.preflight.capabilities import POSTS, TABLE, capabilities
 from specdec.preflight.probes.arguments import argument_names
 from specdec.preflight.probes.claims import ALWAYS, CLAIMS
@@ -65,8 +64,7 @@ def main() -> int:
 
 def _arguments(names: dict[str, dict[str, str]], *, write: bool) -> bool:
     """Compare arguments.json with the wheels, or renew it."""
-    table = spans_of({version: found for version, found in names.items() if version in TABLE})
-    text = json.dumps({name: span.to_json() for name, span in sorted(table.items())}, indent=0) + "\n"
+    text = text_of(folded({version: found for version, found in names.items() if version in TABLE}))
     if write:
         PATH.write_text(text)
     same = PATH.is_file() and PATH.read_text() == text
@@ -76,8 +74,6 @@ def _arguments(names: dict[str, dict[str, str]], *, write: bool) -> bool:
         )
     return not same
 
-
-__all__ = ["Span", "differences", "main"]
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -81,6 +81,12 @@ def drops_unknown_names(wheel: Wheel) -> bool:
     return "if param_name in params_dict:" in text and "logger" not in text
 
 
+def others_add_one(wheel: Wheel) -> bool:
+    """Targets of other classes read every id as a layer's output."""
+    files = ("models/llama.py", "models/qwen3.py", "models/qwen3_moe.py")
+    return all("[val + 1 for val in layer_ids]" in wheel.function(file, SET_LAYERS) for file in files)
+
+
 def norm_before_residual(wheel: Wheel) -> bool:
     """The flag that speculators' training sets by default."""
     return "norm_before_residual" in wheel.source(LLAMA) + wheel.source(MLA)
@@ -142,6 +148,7 @@ CLAIMS = (
 
 ALWAYS = (
     Claim("captured without ids", DEEPSEEK, lambda wheel: default_layers(wheel) == "2, num_layers // 2, num_layers - 3"),
+    Claim("Llama and Qwen3 targets count outputs", "models/llama.py, qwen3.py", others_add_one),
     Claim("d2t holds offsets", LLAMA, token_map_offsets),
     Claim("unknown names are dropped silently", LLAMA, drops_unknown_names),
     Claim("norm_before_residual is not read", LLAMA, lambda wheel: not norm_before_residual(wheel)),

@@ -1,0 +1,63 @@
+"""`kubectl specdec convert`: a mended copy for use elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from specdec.cli.render import human
+from specdec.cli.sources import source_of
+from specdec.preflight.convert import ConvertRefusedError
+from specdec.preflight.convert import convert as write
+from specdec.preflight.facts import Convention, Declared
+from specdec.preflight.preflight import Request, preflight
+from specdec.preflight.repair import Into
+from specdec.preflight.source import UnreadableError
+
+
+@click.command()
+@click.option("--drafter", required=True, metavar="PATH|hf://ORG/NAME@REV", help="The drafter to convert.")
+@click.option("--target", required=True, metavar="PATH|hf://ORG/NAME@REV", help="The target that it is for.")
+@click.option("--engine-version", required=True, metavar="VERSION", help="SGLang version that shall load it.")
+@click.option(
+    "--convention",
+    type=click.Choice([one.value for one in Convention]),
+    help="What layer ids in its config count.",
+)
+@click.option(
+    "--to",
+    "destination",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A folder that does not exist.",
+)
+@click.pass_context
+def convert(
+    ctx: click.Context,
+    *,
+    drafter: str,
+    target: str,
+    engine_version: str,
+    convention: str | None,
+    destination: Path,
+) -> None:
+    """Write a drafter as an SGLang version loads it, into a new folder.
+
+    The source is never touched and nothing is overwritten. Weights are copied as they are: only names, the token
+    map and the config change. Exits with 1 and writes nothing if something blocks that no repair mends.
+    """
+    source = source_of(drafter)
+    declared = Declared(convention=Convention(convention) if convention else None)
+    request = Request(
+        source, source_of(target), engine_version, declared=declared, into=Into.FILES, patches=frozenset()
+    )
+    outcome = preflight(request)
+    click.echo(human(outcome.report), nl=False)
+    if outcome.report.blocking:
+        ctx.exit(1)
+    try:
+        files = write(source, outcome.mended, destination)
+    except (ConvertRefusedError, UnreadableError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"\nWrote {', '.join(path.name for path in files)} into {destination}.")

@@ -1,0 +1,101 @@
+"""A repository on the Hugging Face hub, read by ranges: headers of a 600 GB model are a few MB.
+
+Mirrors, tokens and offline mode are the client's own variables (HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE).
+The revision is resolved once to a commit, so that all files are of one version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from huggingface_hub import HfApi, hf_hub_url
+from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+from huggingface_hub.utils._headers import build_hf_headers
+from huggingface_hub.utils._http import get_session
+
+from specdec.preflight.source import UnreadableError
+
+SECONDS = 30.0
+HINT = "check the name, the revision, HF_TOKEN and HF_ENDPOINT"
+NETWORK_ERRORS = (HfHubHTTPError, OfflineModeIsEnabled, OSError, RuntimeError, ValueError)
+"""What the client raises when it can't reach or read a repository."""
+
+
+@dataclass
+class HubRepository:
+    """One repository at one commit."""
+
+    name: str
+    revision: str
+    commit: str = ""
+    _sizes: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def named(cls, text: str) -> HubRepository:
+        """From org/name@revision; main without one."""
+        name, _, revision = text.partition("@")
+        return cls(name.strip("/"), revision or "main")
+
+    @property
+    def label(self) -> str:
+        """With the commit, once it is known."""
+        return f"hf://{self.name}@{self.commit or self.revision}"
+
+    def sizes(self) -> dict[str, int]:
+        """Names and sizes of its files at the top level; resolves the revision."""
+        if self.commit:
+            return self._sizes
+        try:
+            info = HfApi().model_info(self.name, revision=self.revision, files_metadata=True, timeout=SECONDS)
+        except NETWORK_ERRORS as error:
+            raise UnreadableError(
+                "FileMissing", f"{self.label}: {_first_line(error)}", "a model", HINT
+            ) from error
+        self.commit = info.sha or self.revision
+        files = info.siblings or []
+        self._sizes = {file.rfilename: file.size or 0 for file in files if "/" not in file.rfilename}
+        return self._sizes
+
+    def read(self, name: str, start: int, count: int) -> bytes:
+        """Read a range of a file."""
+        if count <= 0:
+            return b""
+        url = hf_hub_url(self.name, name, revision=self.commit or self.revision)
+        headers = {
+            **build_hf_headers(),
+            "Range": f"bytes={start}-{start + count - 1}",
+            "Accept-Encoding": "identity",
+        }
+        try:
+            with _client().stream(
+                "GET", url, headers=headers, timeout=SECONDS, follow_redirects=True
+            ) as answer:
+                if answer.status_code != 206 and not (answer.status_code == 200 and start == 0):
+                    raise UnreadableError(
+                        "NotReadable",
+                        f"{url} answered {answer.status_code}",
+                        "206, a range of the file",
+                        HINT,
+                    )
+                return _at_most(answer, count)
+        except NETWORK_ERRORS as error:
+            raise UnreadableError("NotReadable", f"{url}: {_first_line(error)}", "the file", HINT) from error
+
+
+def _client() -> Any:
+    return get_session()
+
+
+def _at_most(answer: Any, count: int) -> bytes:
+    """Take so many bytes, whatever the server sends: one that ignores ranges must not fill the memory."""
+    taken = bytearray()
+    for piece in answer.iter_bytes():
+        taken += piece
+        if len(taken) >= count:
+            break
+    return bytes(taken[:count])
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

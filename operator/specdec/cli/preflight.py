@@ -1,0 +1,162 @@
+"""`kubectl specdec preflight`: works on files, needs no cluster."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+
+import click
+
+from specdec.cli.render import explained, human
+from specdec.cli.sources import source_of
+from specdec.preflight.arguments import Arguments, parsed, rendered
+from specdec.preflight.facts import PLUGIN_PATCHES, Convention, Declared
+from specdec.preflight.preflight import RepairMode, Request
+from specdec.preflight.preflight import preflight as judge
+from specdec.preflight.report import Report
+from specdec.preflight.stories import STORIES
+
+
+@click.command()
+@click.option("--drafter", metavar="PATH|hf://ORG/NAME@REV", help="The drafter's folder or repository.")
+@click.option("--target", metavar="PATH|hf://ORG/NAME@REV", help="The target's folder or repository.")
+@click.option(
+    "--engine-version", metavar="VERSION", help="SGLang version of the engine image, such as 0.5.23."
+)
+@click.option(
+    "--steps", type=click.IntRange(1, 16), default=3, show_default=True, help="speculation.numSteps."
+)
+@click.option("--engine-args", metavar="ARGS", default="", help="Further engine arguments, in one string.")
+@click.option("--argv", is_flag=True, help="--engine-args is the whole command line; nothing is added to it.")
+@click.option("--env", "variables", metavar="NAME=VALUE", multiple=True, help="The engine's environment.")
+@click.option("--stock", is_flag=True, help="SGLang runs without this project's plugin.")
+@click.option(
+    "--repair",
+    type=click.Choice([mode.value for mode in RepairMode], case_sensitive=False),
+    default=RepairMode.AUTO.value,
+    show_default=True,
+    help="Whether what needs no change of weights is mended before judging.",
+)
+@click.option(
+    "--layers", metavar="N,N,N", help="Layers that the drafter was trained on, if its config is wrong."
+)
+@click.option(
+    "--convention", type=click.Choice([one.value for one in Convention]), help="What layer ids count."
+)
+@click.option(
+    "--target-name", default="", help="The target's public name, to compare with the drafter's base model."
+)
+@click.option("--skip", metavar="CODE", multiple=True, help="A finding that does not count.")
+@click.option("--digest", is_flag=True, help="Also hash the drafter (every byte) and the target (headers).")
+@click.option(
+    "--output", "-o", type=click.Choice(["human", "json", "yaml"]), default="human", show_default=True
+)
+@click.option("--explain", metavar="CODE", help="Tell a finding's story and leave.")
+@click.pass_context
+def preflight(ctx: click.Context, /, **given: object) -> None:  # fmt: skip
+    """Judge a drafter for a target and an SGLang version, by headers alone.
+
+    Exits with 0 if it passes, 1 if something blocks, 2 if something could not be judged.
+    """
+    options = Options(given)
+    if code := options.text("explain"):
+        _explain(code)
+        return
+    if not options.text("drafter"):
+        raise click.UsageError("give --drafter (and --target), or --explain CODE")
+    report = judge(options.request()).report
+    if given["digest"]:
+        report = replace(report, digests=_digests(options))
+    click.echo(_formatted(report, options.text("output")), nl=False)
+    ctx.exit(report.exit_code)
+
+
+class Options:
+    """What click parsed, as the library wants it."""
+
+    def __init__(self, given: dict[str, object]) -> None:
+        self._given = given
+
+    def text(self, name: str) -> str:
+        """A string option; empty if it was not given."""
+        return str(self._given.get(name) or "")
+
+    def many(self, name: str) -> tuple[str, ...]:
+        """A repeated option."""
+        values = self._given.get(name)
+        return tuple(str(value) for value in values) if isinstance(values, tuple) else ()
+
+    def request(self) -> Request:
+        """All of them."""
+        target = self.text("target")
+        return Request(
+            drafter=source_of(self.text("drafter")),
+            target=source_of(target) if target else None,
+            version=self.text("engine_version"),
+            arguments=self._arguments(),
+            declared=self._declared(),
+            patches=frozenset() if self._given["stock"] else PLUGIN_PATCHES,
+            repair=RepairMode(self.text("repair")),
+            skip=frozenset(self.many("skip")),
+        )
+
+    def _arguments(self) -> Arguments:
+        words = tuple(shlex.split(self.text("engine_args")))
+        environment = dict(_pair(variable) for variable in self.many("variables"))
+        if self._given["argv"]:
+            return Arguments(parsed(words), environment)
+        return rendered(words, environment, steps=int(self.text("steps")))
+
+    def _declared(self) -> Declared:
+        layers, convention = self.text("layers"), self.text("convention")
+        try:
+            ids = tuple(int(layer) for layer in layers.split(",")) if layers else None
+        except ValueError as error:
+            raise click.BadParameter(f"{layers} is no list such as 2,30,58", param_hint="--layers") from error
+        return Declared(ids, Convention(convention) if convention else None, self.text("target_name"))
+
+
+def _pair(variable: str) -> tuple[str, str]:
+    name, equals, value = variable.partition("=")
+    if not equals:
+        raise click.BadParameter(f"{variable} is not NAME=VALUE", param_hint="--env")
+    return name, value
+
+
+def _formatted(report: Report, output: str) -> str:
+    if output == "json":
+        return json.dumps(report.to_json(), indent=2) + "\n"
+    if output == "yaml":
+        import yaml  # noqa: PLC0415 - only this form needs it
+
+        text: str = yaml.safe_dump(report.to_json(), sort_keys=False, allow_unicode=True)
+        return text
+    return human(report)
+
+
+def _digests(options: Options) -> dict[str, str]:
+    """Content digest of the drafter, header digest of the target; local folders only."""
+    from pathlib import Path  # noqa: PLC0415
+
+    from specdec.preflight.checkpoint import CheckpointRefusedError  # noqa: PLC0415
+    from specdec.preflight.digest import content_digest, header_digest  # noqa: PLC0415
+
+    found = {}
+    for name, hashed in (("drafter", content_digest), ("target", header_digest)):
+        place = options.text(name)
+        if place and "://" not in place:
+            try:
+                found[name] = hashed(Path(place))
+            except (CheckpointRefusedError, OSError) as error:
+                found[name] = f"none ({error})"
+    return found
+
+
+def _explain(code: str) -> None:
+    story = STORIES.get(code) or next((STORIES[key] for key in STORIES if key.lower() == code.lower()), None)
+    if story is None:
+        raise click.BadParameter(
+            f"no finding is called {code}; see docs/reference/preflight.md", param_hint="--explain"
+        )
+    click.echo(explained(story), nl=False)
