@@ -46,6 +46,7 @@ class AgentPod:
     environment: dict[str, str] = field(default_factory=dict)
     key: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
     assignment: int = 1
+    epoch: int = 1
     process: subprocess.Popen[bytes] | None = None
 
     def drafter(self, name: str) -> DrafterRef:
@@ -117,7 +118,7 @@ class AgentPod:
     def command(self, command: Command, **changes: Any) -> tuple[int, Answer]:
         """Send a signed command with the next assignment, unless `changes` says otherwise."""
         self.assignment = changes.get("assignment", self.assignment + 1)
-        envelope = Envelope(assignment=self.assignment, epoch=changes.get("epoch", 1), command=command)
+        envelope = Envelope(assignment=self.assignment, epoch=changes.get("epoch", self.epoch), command=command)
         body = envelope.model_dump_json(by_alias=True).encode()
         token = changes.get("token") or sign(
             changes.get("key", self.key), pod_uid=changes.get("pod_uid", POD_UID), body=body

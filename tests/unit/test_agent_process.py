@@ -45,32 +45,47 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture
-def pod(tmp_path: Path) -> Iterator[AgentPod]:
-    models = tmp_path / "models"
+def new_pod(folder: Path) -> AgentPod:
+    models = folder / "models"
     make(models, QUALITIES)
     for name, quality in QUALITIES.items():
         config = json.loads((models / name / "config.json").read_text())
         (models / name / "config.json").write_text(json.dumps(config | {"quality": quality}))
-    profile = tmp_path / "engine.json"
+    profile = folder / "engine.json"
     profile.write_text('{"version": "0.5.23", "platform": "cuda", "args": [], "env": {}}')
     environment = {
         "PYTHONPATH": os.pathsep.join([str(STAND_IN), os.environ.get("PYTHONPATH", "")]),
-        "STAND_IN_FAULTS": str(tmp_path / "faults.json"),
+        "STAND_IN_FAULTS": str(folder / "faults.json"),
     }
-    made = AgentPod(
-        tmp_path, models, Path(sys.executable), profile, free_port(), free_port(), environment=environment
+    return AgentPod(
+        folder, models, Path(sys.executable), profile, free_port(), free_port(), environment=environment
     )
+
+
+@pytest.fixture
+def pod(tmp_path: Path) -> Iterator[AgentPod]:
+    made = new_pod(tmp_path)
+    yield made
+    made.kill_container()
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentPod]:
+    """One pod for the tests that leave it serving."""
+    made = new_pod(tmp_path_factory.mktemp("pod"))
+    made.write_plan("good")
+    made.start()
+    made.wait_serving(30)
     yield made
     made.kill_container()
 
 
 @pytest.fixture
-def start(pod: AgentPod, tmp_path: Path) -> Callable[..., Status]:
+def start(pod: AgentPod) -> Callable[..., Status]:
     """Start a pod whose engine has these faults, one object for each start, and wait until it serves."""
 
     def begin(drafter: str | None = "good", faults: tuple[dict[str, Any], ...] = (), **plan: Any) -> Status:
-        (tmp_path / "faults.json").write_text(json.dumps(faults))
+        (pod.folder / "faults.json").write_text(json.dumps(faults))
         pod.write_plan(drafter, **plan)
         pod.start()
         return pod.wait_serving(30)
@@ -89,81 +104,98 @@ def settled(pod: AgentPod, name: str) -> Status:
     )
 
 
-def test_a_candidates_whole_life(pod, start):
-    assert start().revision == "r-good"
-    assert pod.get("/ready")[0] == pod.get("/live")[0] == 200
-    assert pod.command(Swap(drafter=pod.drafter("q70"), confirm_within_seconds=60))[1].accepted
-    assert settled(pod, "q70").candidate.state is CandidateState.SERVING
-    assert pod.command(Confirm(revision="r-q70", within_seconds=60))[1].accepted
-    assert pod.command(Promote(revision="r-q70"))[1].accepted
-    status = pod.status()
+def test_a_candidates_whole_life(healthy):
+    assert healthy.status().revision == "r-good"
+    assert healthy.get("/ready")[0] == healthy.get("/live")[0] == 200
+    assert healthy.command(Swap(drafter=healthy.drafter("q70"), confirm_within_seconds=60))[1].accepted
+    assert settled(healthy, "q70").candidate.state is CandidateState.SERVING
+    assert healthy.command(Confirm(revision="r-q70", within_seconds=60))[1].accepted
+    assert healthy.command(Promote(revision="r-q70"))[1].accepted
+    status = healthy.status()
     assert (status.revision, status.promoted, status.candidate.state) == (
         "r-q70",
         "r-q70",
         CandidateState.PROMOTED,
     )
-    pod.command(Swap(drafter=pod.drafter("dead"), confirm_within_seconds=60))
-    status = settled(pod, "dead")
+    healthy.command(Swap(drafter=healthy.drafter("dead"), confirm_within_seconds=60))
+    status = settled(healthy, "dead")
     assert (status.candidate.state, status.candidate.reason) == (
         CandidateState.SWAPPED_BACK,
         "ProbeFailed: DeadDrafter",
     )
     assert status.revision == "r-q70"
-    pod.command(Swap(drafter=pod.drafter("renamed"), confirm_within_seconds=60))
-    assert settled(pod, "renamed").candidate.reason == "ParametersNotFed", "by its headers"
-    pod.command(Swap(drafter=pod.drafter("q40"), confirm_within_seconds=60))
-    assert settled(pod, "q40").candidate.reason == "TensorsNotConsumed", "by the strict load"
-    pod.command(Probe(id="p1", revision="r-q70"))
-    assert pod.wait(lambda status: status.probe.id == "p1", 10, "the probe").probe.passed
+    healthy.command(Swap(drafter=healthy.drafter("renamed"), confirm_within_seconds=60))
+    assert settled(healthy, "renamed").candidate.reason == "ParametersNotFed", "by its headers"
+    healthy.command(Swap(drafter=healthy.drafter("q40"), confirm_within_seconds=60))
+    assert settled(healthy, "q40").candidate.reason == "TensorsNotConsumed", "by the strict load"
+    healthy.command(Probe(id="p1", revision="r-q70"))
+    assert healthy.wait(lambda status: status.probe.id == "p1", 10, "the probe").probe.passed
 
 
-def test_commands_are_fenced(pod, start):
-    start()
-    swap = Swap(drafter=pod.drafter("q70"), confirm_within_seconds=60)
-    assert pod.command(swap, key=Ed25519PrivateKey.generate())[0] == 401
-    assert pod.command(swap, pod_uid="another pod")[0] == 401
-    assert pod.command(swap, token="none")[0] == 401
-    assert pod.command(swap, body=b'{"assignment": 99, "epoch": 1, "command": {"verb": "Drain"}}')[0] == 401
+def test_commands_are_fenced(healthy):
+    swap = Swap(drafter=healthy.drafter("q70"), confirm_within_seconds=60)
+    taken, before = healthy.assignment, healthy.status().candidate
+    assert healthy.command(swap, key=Ed25519PrivateKey.generate())[0] == 401
+    assert healthy.command(swap, pod_uid="another pod")[0] == 401
+    assert healthy.command(swap, token="none")[0] == 401
+    assert (
+        healthy.command(swap, body=b'{"assignment": 99, "epoch": 1, "command": {"verb": "Drain"}}')[0] == 401
+    )
     for body in (b"{}", b"not json", b'{"assignment": 9, "epoch": 1, "command": {"verb": "Explode"}}'):
-        code, answer = pod.post(
-            body, sign(pod.key, pod_uid="7a6f1a52-0000-4000-8000-000000000001", body=body)
+        code, answer = healthy.post(
+            body, sign(healthy.key, pod_uid="7a6f1a52-0000-4000-8000-000000000001", body=body)
         )
         assert (code, answer.reason) == (400, "CommandMalformed")
-    assert pod.post(b"x" * 100_000, "none")[0] == 413
-    assert pod.command(SetDrafting(drafting=Drafting.OFF), assignment=10, epoch=5)[1].accepted
-    code, answer = pod.command(swap, assignment=9, epoch=5)
+    assert healthy.post(b"x" * 100_000, "none")[0] == 413
+    assert healthy.command(SetDrafting(drafting=Drafting.ON), assignment=taken + 3, epoch=5)[1].accepted
+    code, answer = healthy.command(swap, assignment=taken + 2, epoch=5)
     assert (code, answer.accepted, answer.reason) == (409, False, "StaleAssignment")
-    code, answer = pod.command(swap, assignment=11, epoch=4)
+    code, answer = healthy.command(swap, assignment=taken + 4, epoch=4)
     assert (code, answer.reason) == (409, "StaleEpoch")
-    assert pod.status().candidate is None
-    assert "Traceback" not in pod.log
+    healthy.epoch = 5
+    assert healthy.status().candidate == before
+    assert "Traceback" not in healthy.log
 
 
-def test_a_repeated_swap_does_not_swap_again(pod, start):
-    start()
-    swap = Swap(drafter=pod.drafter("q70"), confirm_within_seconds=60)
-    assert pod.command(swap, assignment=5)[1].accepted
-    settled(pod, "q70")
-    assert pod.command(Rollback(revision="r-q70", reason="Test"), assignment=5)[1].accepted
-    pod.wait(lambda status: status.candidate.state is CandidateState.SWAPPED_BACK, 10, "rolled back")
-    assert pod.command(swap, assignment=5)[1].accepted
+def test_a_repeated_swap_does_not_swap_again(healthy):
+    swap = Swap(drafter=healthy.drafter("good"), confirm_within_seconds=60)
+    number = healthy.assignment + 1
+    assert healthy.command(swap, assignment=number)[1].accepted
+    settled(healthy, "good")
+    assert healthy.command(Rollback(revision="r-good", reason="Test"), assignment=number)[1].accepted
+    healthy.wait(lambda status: status.candidate.state is CandidateState.SWAPPED_BACK, 10, "rolled back")
+    assert healthy.command(swap, assignment=number)[1].accepted
     time.sleep(1)
-    assert pod.status().candidate.state is CandidateState.SWAPPED_BACK
+    assert healthy.status().candidate.state is CandidateState.SWAPPED_BACK
 
 
-def test_a_status_comes_as_soon_as_it_changes(pod, start):
-    serial = start().serial
-    timer = threading.Timer(1, lambda: pod.command(SetDrafting(drafting=Drafting.OFF)))
+def test_a_status_comes_as_soon_as_it_changes(healthy):
+    serial = healthy.status().serial
+    timer = threading.Timer(1, lambda: healthy.command(SetDrafting(drafting=Drafting.ON)))
     timer.start()
     began = time.monotonic()
-    status = pod.status(f"?since={serial}&wait=20")
+    status = healthy.status(f"?since={serial}&wait=20")
     timer.join()
     assert status.serial != serial
     assert 0.5 < time.monotonic() - began < 10
-    assert pod.get("/status?since=1&wait=31")[0] == 422
+    assert healthy.get("/status?since=1&wait=31")[0] == 422
 
 
-@pytest.mark.parametrize(("drafter", "reason"), [("nowhere", "FileMissing"), ("dead", "DeadDrafter")])
+def test_weights_that_changed_under_their_path_are_refused(healthy):
+    healthy.command(Swap(drafter=healthy.drafter("good"), confirm_within_seconds=60))
+    settled(healthy, "good")
+    healthy.command(Rollback(revision="r-good", reason="Test"))
+    healthy.wait(lambda status: status.candidate.state is CandidateState.SWAPPED_BACK, 10, "rolled back")
+    shutil.copy(healthy.models / "q40" / "model.safetensors", healthy.models / "good" / "model.safetensors")
+    healthy.command(Swap(drafter=healthy.drafter("good"), confirm_within_seconds=60))
+    status = healthy.wait(lambda status: status.candidate.state is CandidateState.REFUSED, 10, "refused")
+    assert status.candidate.reason == "DigestChanged"
+
+
+@pytest.mark.parametrize(
+    ("drafter", "reason"),
+    [("nowhere", "FileMissing"), ("renamed", "ParametersNotFed"), ("dead", "DeadDrafter")],
+)
 def test_a_bad_drafter_at_the_start_leaves_a_ready_engine_that_does_not_draft(pod, start, drafter, reason):
     status = start(drafter)
     assert (status.reason, status.drafting, status.steps) == (reason, Drafting.OFF, 0)
@@ -251,18 +283,6 @@ def test_a_newer_plan_switches_drafting_now_and_the_drafter_at_the_next_start(po
     os.killpg(pod.engine_pid(), signal.SIGKILL)
     status = pod.wait(lambda status: status.boot != boot and status.phase is Phase.SERVING, 30, "restarted")
     assert (status.revision, status.steps) == ("r-q70", 0)
-
-
-def test_weights_that_changed_under_their_path_are_refused(pod, start):
-    start()
-    pod.command(Swap(drafter=pod.drafter("q70"), confirm_within_seconds=60))
-    settled(pod, "q70")
-    pod.command(Rollback(revision="r-q70", reason="Test"))
-    pod.wait(lambda status: status.candidate.state is CandidateState.SWAPPED_BACK, 10, "rolled back")
-    shutil.copy(pod.models / "good" / "model.safetensors", pod.models / "q70" / "model.safetensors")
-    pod.command(Swap(drafter=pod.drafter("q70"), confirm_within_seconds=60))
-    status = pod.wait(lambda status: status.candidate.state is CandidateState.REFUSED, 10, "refused")
-    assert status.candidate.reason == "DigestChanged"
 
 
 def test_the_end_waits_for_streams_in_flight_and_takes_no_longer_than_it_may(pod, start):
