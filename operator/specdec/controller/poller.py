@@ -51,6 +51,8 @@ class Poller:
     """By pod UID."""
     _pods: dict[str, _Pod] = field(default_factory=dict)
     _intervals: dict[Key, float] = field(default_factory=dict)
+    _followed: int = -1
+    """Version of the store's pods that the round knows."""
 
     def set_interval(self, server: Key, seconds: float) -> None:
         """Ask a server's agents this often; a shorter interval counts at once."""
@@ -89,6 +91,10 @@ class Poller:
 
     def _follow_pods(self) -> None:
         """Take pods in that have an address, and forget those that are gone."""
+        version = self.store.version(POD)
+        if version == self._followed:
+            return
+        self._followed = version
         current: dict[str, _Pod] = {}
         for manifest in self.store.all(POD):
             address = manifest.get("status", {}).get("podIP", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from specdec.controller.kinds import CHILDREN, KINDS, SPEC_DECODE_SERVER, Kind
@@ -28,6 +29,7 @@ class Store:
     def __init__(self) -> None:
         self._objects: dict[tuple[str, str, str], Manifest] = {}
         self._members: dict[Key, set[tuple[str, str, str]]] = {}
+        self._versions: Counter[str] = Counter()
 
     def put(self, manifest: Manifest) -> bool:
         """Take a version, unless a newer one is known; says whether it was news."""
@@ -36,6 +38,7 @@ class Store:
         if known is not None and not _newer(manifest, known):
             return False
         self._objects[address] = manifest
+        self._versions[address[0]] += 1
         if (server := server_of(manifest)) is not None:
             self._members.setdefault(server, set()).add(address)
         return True
@@ -47,6 +50,7 @@ class Store:
         if known is None or known["metadata"]["uid"] != manifest["metadata"]["uid"]:
             return
         del self._objects[address]
+        self._versions[address[0]] += 1
         if (server := server_of(known)) is not None:
             members = self._members.get(server, set())
             members.discard(address)
@@ -65,6 +69,10 @@ class Store:
         """Objects of a kind that belong to a server, by name."""
         found = sorted(address for address in self._members.get(key, ()) if address[0] == kind.kind)
         return [self._objects[address] for address in found]
+
+    def version(self, kind: Kind) -> int:
+        """Count a kind's changes: who looks often need not look at everything."""
+        return self._versions[kind.kind]
 
     def all(self, kind: Kind) -> list[Manifest]:
         """Every object of a kind."""
