@@ -16,8 +16,8 @@ ANSWER_SECONDS = 2.0
 """Deadline of an answer, on top of what a long poll may wait."""
 COMMAND_SECONDS = 5.0
 """Deadline of a command: the agent decides at once, but may be busy with a request of its own."""
-STATUS_BYTES = 65536
-"""An agent that says more than this is not listened to; a status has at most 2 KB."""
+STATUS_BYTES = 4096
+"""An agent that says more than this is not listened to: a status has at most 2 KB."""
 
 
 class AgentError(Exception):

@@ -22,6 +22,9 @@ from specdec.rollout.world import ClaimView, PodView, Settings, World
 REQUEST = f"{GROUP}/request"
 """Annotation with a one-shot verb: VERB@REVISION@NONCE."""
 
+MESSAGE_LENGTH = 1024
+"""Foreign sentences end up in conditions: a very long one must not make the status invalid."""
+
 FIRST_SYNC_SECONDS = 30.0
 """The kubelet writes a new pod's first conditions well within this time."""
 
@@ -119,9 +122,11 @@ def pod_view(pod: Manifest, heard: Heard | None) -> PodView:
         deleting=deleting_since is not None,
         deleting_since=deleting_since,
         restart_hash=metadata.get("labels", {}).get(RESTART_HASH, ""),
-        unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
+        unschedulable=scheduled.get("message", "")[:MESSAGE_LENGTH]
+        if scheduled.get("status") == "False"
+        else "",
         waiting_reason=waiting.get("reason", ""),
-        waiting_message=waiting.get("message", ""),
+        waiting_message=waiting.get("message", "")[:MESSAGE_LENGTH],
         restarts=int(container.get("restartCount", 0)),
         was_ready=ready or _served(heard) or _lost_readiness(conditions),
         status=heard.status if heard else None,
