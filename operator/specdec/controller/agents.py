@@ -49,8 +49,8 @@ class HttpAgents:
             async with self._session.get(
                 url(address, "status"), params=query, timeout=timeout, allow_redirects=False
             ) as answer:
-                body = await answer.content.read(STATUS_BYTES)
                 answer.raise_for_status()
+                body = await _body(answer)
             return Status.model_validate_json(body)
         except (aiohttp.ClientError, TimeoutError, OSError, ValidationError) as error:
             metrics.AGENT_ERRORS.labels(request="status").inc()
@@ -66,10 +66,20 @@ class HttpAgents:
             async with self._session.post(
                 url(address, "commands"), data=body, headers=headers, timeout=timeout, allow_redirects=False
             ) as answer:
-                return Answer.model_validate_json(await answer.content.read(STATUS_BYTES))
+                return Answer.model_validate_json(await _body(answer))
         except (aiohttp.ClientError, TimeoutError, OSError, ValidationError) as error:
             metrics.AGENT_ERRORS.labels(request="command").inc()
             raise AgentError(f"agent at {address}: {_words(error)}") from error
+
+
+async def _body(answer: aiohttp.ClientResponse) -> bytes:
+    """Read an answer, which may come in pieces, up to the bound."""
+    body = b""
+    async for piece in answer.content.iter_any():
+        body += piece
+        if len(body) > STATUS_BYTES:
+            raise aiohttp.ClientPayloadError(f"it says more than {STATUS_BYTES} bytes")
+    return body
 
 
 def url(address: str, path: str) -> str:
