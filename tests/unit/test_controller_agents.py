@@ -7,12 +7,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.support.controllerparts import status
 
 from specdec.controller import agents as module
 from specdec.controller.agents import STATUS_BYTES, AgentError, HttpAgents, url
 from specdec.engine.protocol import Answer, Envelope, Rollback
 from specdec.engine.signing import public_key, verify
-from tests.support.controllerparts import status
 
 KEY = Ed25519PrivateKey.generate()
 ROLLBACK = Envelope(assignment=3, epoch=7, command=Rollback(revision="r2", reason="BelowFloor"))
