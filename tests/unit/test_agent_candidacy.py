@@ -53,6 +53,7 @@ class Slot:
         self.refused: dict[str, str] = {}
         self.slow: dict[str, float] = {}
         self.silent_until = 0.0
+        self.silent_after_commit = False
         self.trail: list[str] = []
         self.loopback = self
         self._numbers = iter(range(1, 1000))
@@ -79,6 +80,9 @@ class Slot:
             raise EngineUnreachableError("no answer to the commit")
         self.serves = name
         self.trail.append(name)
+        if self.silent_after_commit:
+            self.silent_after_commit = False
+            raise EngineUnreachableError("no answer to the commit")
         return Outcome(number=0, state="done", seconds="0.25", in_flight=5)
 
     async def draft(self, steps: int) -> None:
@@ -285,7 +289,43 @@ async def test_a_swap_and_its_rollback_in_one_breath_leave_home_serving(monkeypa
         scene.swap("b")
         scene.candidacy.begin(Rollback(revision="b", reason="Aborted"))
         await asyncio.sleep(5)
-        assert (scene.slot.serves, scene.candidate.reason) == ("home", "Aborted")
+        assert (scene.slot.trail, scene.candidate.reason) == ([], "Aborted")
+
+
+async def test_of_swaps_in_one_breath_only_the_last_is_done(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        for name in ("b", "c", "d"):
+            scene.swap(name)
+        await asyncio.sleep(5)
+        assert scene.slot.trail == ["d"]
+        assert (scene.candidate.revision, scene.candidate.state) == ("d", CandidateState.SERVING)
+
+
+async def test_a_rollback_of_another_ends_no_staging(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.slot.slow["b"] = 10
+        scene.swap("b")
+        await asyncio.sleep(1)
+        scene.candidacy.begin(Rollback(revision="a", reason="Old"))
+        await asyncio.sleep(15)
+        assert scene.candidate.state is CandidateState.SERVING
+
+
+async def test_a_commit_that_was_done_without_an_answer_is_undone(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.slot.silent_after_commit = True
+        scene.swap("b")
+        await asyncio.sleep(5)
+        assert scene.slot.trail == ["b", "home"]
+        assert scene.candidate.reason == "EngineUnreachable"
+
+
+async def test_a_fault_of_the_agents_own_ends_no_stream(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        monkeypatch.setattr(subject, "probe_failure", lambda *_, **__: 1 / 0)
+        scene.swap("b")
+        await asyncio.sleep(5)
+        assert (scene.slot.serves, scene.candidate.reason) == ("home", "AgentFault")
 
 
 async def test_a_rollback_of_what_does_not_serve_does_nothing(monkeypatch):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 STATUS_BYTES = 2048
 SILENT = frozenset({"progress_at", "in_flight", "counters"})
 """Fields that change all the time: they don't change the serial."""
+MOST_WAITERS = 32
 MESSAGE_CHARACTERS = 240
 TERSE_CHARACTERS = 80
 
@@ -62,7 +63,8 @@ class Board:
         event = asyncio.Event()
         waiter = (asyncio.get_running_loop(), event)
         with self._lock:
-            if self._status.serial != since:
+            # Beyond the most, a long poll is a short one: nobody may crowd the kubelet's probes out.
+            if self._status.serial != since or len(self._waiters) >= MOST_WAITERS:
                 return
             self._waiters.add(waiter)
         try:

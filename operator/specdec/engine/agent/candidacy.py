@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from specdec.engine.agent.board import MESSAGE_CHARACTERS
 from specdec.engine.agent.commands import TAKEN, refused
+from specdec.engine.agent.jobs import Jobs, SupersededError
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError
 from specdec.engine.agent.probe import probe
 from specdec.engine.agent.times import now_text
@@ -34,25 +35,19 @@ from specdec.engine.protocol import (
 from specdec.preflight.checkpoint import CheckpointRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from specdec.engine.agent.board import Board
     from specdec.engine.agent.probe import Finding
     from specdec.engine.agent.slot import DrafterSlot, Staged
-
-    Job = Callable[[], Coroutine[Any, Any, None]]
+    from specdec.engine.protocol import DrafterRef
 
 log = logging.getLogger("specdec.agent")
-Result = TypeVar("Result")
 
 RECOVERY_SECONDS = 30.0
 """How long a silent engine is asked again before it counts as lost."""
 SERVES = frozenset({CandidateState.PROBING, CandidateState.SERVING})
 UNDECIDED = SERVES | {CandidateState.STAGING, CandidateState.SWAPPING}
-
-
-class SupersededError(Exception):
-    """A newer command ended the wait."""
 
 
 class Candidacy:
@@ -77,13 +72,8 @@ class Candidacy:
         self.dead = {home.overlay.drafter.revision} if dead else set[str]()
         self._degenerate = degenerate
         """Whether the target's answers were degenerate at the start already."""
-        self.deadline: float | None = None
         self._board = board
-        self._clock = clock
-        self._jobs: asyncio.Queue[tuple[Job, bool]] = asyncio.Queue()
-        self._interrupt = asyncio.Event()
-        self._interrupting = 0
-        """Queued jobs that end the wait of the one before them."""
+        self._jobs = Jobs(self._not_confirmed, clock)
         self._leaving = False
 
     @property
@@ -126,35 +116,33 @@ class Candidacy:
         """Do what a taken command says, or queue it."""
         match command:
             case Swap():
-                self._queue(lambda: self._swap(command), interrupt=True)
+                # Named at once: what comes next in one breath means this one.
+                new = Candidate(revision=command.drafter.revision, state=CandidateState.STAGING)
+                self._board.change(candidate=new)
+                self._jobs.put(lambda: self._swap(command), interrupt=True)
             case Confirm():
                 self._arm(command.within_seconds)
             case Promote():
                 self._promote(command.revision)
             case Rollback():
-                self._queue(lambda: self._leave(command.revision, command.reason), interrupt=True)
+                interrupt = self._is(command.revision, *UNDECIDED)
+                self._jobs.put(lambda: self._leave(command.revision, command.reason), interrupt=interrupt)
             case SetDrafting():
                 self.drafting = command.drafting
-                self._queue(self.apply_drafting)
+                self._jobs.put(self.apply_drafting)
             case Probe():
-                self._queue(lambda: self._probe(command.id))
+                self._jobs.put(lambda: self._probe(command.id))
             case Drain():
                 pass
 
-    def disarm(self) -> None:
-        """Stop the dead-man switch: a Promote is being written down."""
-        self.deadline = None
+    def hold(self) -> float | None:
+        """Stop the dead-man switch while a Promote is being written down; returns what :meth:`release` takes."""
+        deadline, self._jobs.deadline = self._jobs.deadline, None
+        return deadline
 
-    def _queue(self, job: Job, *, interrupt: bool = False) -> None:
-        self._jobs.put_nowait((job, interrupt))
-        if interrupt:
-            self._interrupting += 1
-            self._interrupt.set()
-
-    def _picked(self, *, interrupting: bool) -> None:
-        self._interrupting -= interrupting
-        if not self._interrupting:
-            self._interrupt.clear()
+    def release(self, deadline: float | None) -> None:
+        """Set the dead-man switch again: the Promote could not be written down."""
+        self._jobs.deadline = deadline
 
     async def run(self) -> None:
         """Do the jobs one after the other, and go back home when nobody confirms in time.
@@ -165,46 +153,41 @@ class Candidacy:
             The engine did not do in time what it was ordered: only a restart brings a known state.
         """
         while True:
-            try:
-                job, interrupting = await asyncio.wait_for(self._jobs.get(), self._left())
-            except TimeoutError:
-                # A Confirm or a Promote may have come while it was waited.
-                if self._left() != 0:
-                    continue
-                job, interrupting = self._not_confirmed, False
-            self._picked(interrupting=interrupting)
+            job = await self._jobs.next()
             try:
                 await job()
             except SupersededError:
                 log.info("a newer command or the dead-man switch ended a wait")
             except EngineUnreachableError as error:
-                await self._recover(str(error))
-
-    def _left(self) -> float | None:
-        """Seconds until the dead-man switch; None if it is off."""
-        return None if self.deadline is None else max(0.0, self.deadline - self._clock())
+                await self._recover("EngineUnreachable", str(error))
+            except Exception as error:
+                # A fault of ours must not end users' streams: back to what is known to be good.
+                log.exception("a job of the agent failed")
+                await self._recover("AgentFault", f"the agent failed ({error!r}): see its log")
 
     async def _not_confirmed(self) -> None:
         await self._back("NotConfirmed", "no Confirm came in time: the dead-man switch took it back")
 
-    async def _recover(self, message: str) -> None:
+    async def _recover(self, reason: str, message: str) -> None:
         """Find out what serves after an order without an answer, and leave a candidate that got into doubt."""
-        until = self._clock() + RECOVERY_SECONDS
+        until = self._jobs.clock() + RECOVERY_SECONDS
         while True:
             try:
                 report = await self.slot.loopback.report()
                 break
             except EngineUnreachableError:
-                if self._clock() > until:
+                if self._jobs.clock() > until:
                     raise
                 await asyncio.sleep(1)
         log.warning("the engine answers again after: %s", message)
         if report.revision != self.home.overlay.drafter.revision:
-            await self._back("EngineUnreachable", message)
-        else:
-            self._serve(self.home)
-            if self.candidate is not None and self.candidate.state in UNDECIDED:
-                self._end("EngineUnreachable", message)
+            await self._back(reason, message, surely=True)
+            return
+        self._serve(self.home)
+        self._jobs.deadline = None
+        await self.apply_drafting()
+        if self.candidate is not None and self.candidate.state in UNDECIDED:
+            self._end(reason, message)
 
     async def apply_drafting(self) -> None:
         """Bring the steps in force to what is wanted."""
@@ -215,32 +198,29 @@ class Candidacy:
 
     async def _swap(self, command: Swap) -> None:
         drafter = command.drafter
-        self._board.change(candidate=Candidate(revision=drafter.revision, state=CandidateState.STAGING))
+        if not self._is(drafter.revision, CandidateState.STAGING):
+            return
         try:
-            self.home = await self._unless_superseded(self.slot.keep_staged(self.home))
-            staged = await self._unless_superseded(self.slot.stage(drafter))
-            self._note(CandidateState.SWAPPING, digest=staged.digest)
+            self.home = await self._jobs.wait(self.slot.keep_staged(self.home))
+            staged = await self._jobs.wait(self.slot.stage(drafter))
+            self._note(drafter, CandidateState.SWAPPING, digest=staged.digest)
             outcome = await self.slot.commit(staged)
         except (CheckpointRefusedError, OrderRefusedError) as refusal:
-            await self._refuse(refusal.reason, str(refusal))
+            await self._refuse(drafter, refusal.reason, str(refusal))
             return
         self._serve(staged)
-        self._note(
-            CandidateState.PROBING,
-            swap_seconds=outcome.seconds,
-            swapped_at=now_text(),
-            requests_at_swap=outcome.in_flight,
-        )
+        swapped = {"swap_seconds": outcome.seconds, "swapped_at": now_text()}
+        self._note(drafter, CandidateState.PROBING, requests_at_swap=outcome.in_flight, **swapped)
         self._arm(command.confirm_within_seconds)
-        finding = await self._unless_superseded(self._probe_serving(""))
+        finding = await self._jobs.wait(self._probe_serving(""))
         reason = probe_failure(finding, degenerate_before=self._degenerate)
         if reason:
             await self._back(reason, finding.result.message)
         else:
-            self._note(CandidateState.SERVING)
+            self._note(drafter, CandidateState.SERVING)
 
-    async def _refuse(self, reason: str, message: str) -> None:
-        self._note(CandidateState.REFUSED, reason=reason, message=message)
+    async def _refuse(self, drafter: DrafterRef, reason: str, message: str) -> None:
+        self._note(drafter, CandidateState.REFUSED, reason=reason, message=message)
         if self.away:
             # The candidate before it is named by no status any more, and nobody will confirm it.
             await self._go_home()
@@ -250,12 +230,13 @@ class Candidacy:
         if self._is(revision, *UNDECIDED):
             await self._back(reason, "the operator asked for it")
 
-    async def _back(self, reason: str, message: str) -> None:
-        began = self._clock()
+    async def _back(self, reason: str, message: str, *, surely: bool = False) -> None:
+        """Make home serve again and say why; `surely` commits even if home is believed to serve."""
+        began = self._jobs.clock()
         self._leaving = True
         try:
-            await self._go_home()
-            seconds = self._clock() - began
+            await self._go_home(surely=surely)
+            seconds = self._jobs.clock() - began
             await self.apply_drafting()
         finally:
             self._leaving = False
@@ -263,13 +244,21 @@ class Candidacy:
 
     def _end(self, reason: str, message: str, **fields: Any) -> None:
         now = self.candidate
-        served = now is not None and bool(now.swapped_at)
-        state = CandidateState.SWAPPED_BACK if served else CandidateState.REFUSED
-        self._note(state, reason=reason, message=message, confirm_by="", **(fields if served else {}))
+        if now is None or now.state not in UNDECIDED:
+            return
+        served = bool(now.swapped_at)
+        end = {
+            "state": CandidateState.SWAPPED_BACK if served else CandidateState.REFUSED,
+            "reason": reason,
+            "message": message[:MESSAGE_CHARACTERS],
+            "confirm_by": "",
+        }
+        self._board.change(candidate=now.model_copy(update={**end, **(fields if served else {})}))
+        log.info("candidate %s: %s", now.revision, end)
 
-    async def _go_home(self) -> None:
-        self.deadline = None
-        if not self.away:
+    async def _go_home(self, *, surely: bool = False) -> None:
+        self._jobs.deadline = None
+        if not (self.away or surely):
             return
         try:
             await self.slot.commit(self.home)
@@ -277,7 +266,8 @@ class Candidacy:
             # Only a restart can bring home back; until the operator decides, nothing bad drafts.
             self.dead.add(self.serving.overlay.drafter.revision)
             self._board.change(
-                reason="SwapBackRefused", message=f"drafting is off: the way back was refused ({refusal})"
+                reason="SwapBackRefused",
+                message=f"drafting is off: the way back was refused ({refusal})",
             )
             return
         self._serve(self.home)
@@ -286,11 +276,11 @@ class Candidacy:
         if not self._is(revision, CandidateState.SERVING):
             return
         self.home = self.serving
-        self.deadline = None
-        self._note(CandidateState.PROMOTED, confirm_by="")
+        self._jobs.deadline = None
+        self._note(self.home.overlay.drafter, CandidateState.PROMOTED, confirm_by="")
 
     async def _probe(self, identity: str) -> None:
-        finding = await self._unless_superseded(self._probe_serving(identity))
+        finding = await self._jobs.wait(self._probe_serving(identity))
         revision = self.serving.overlay.drafter.revision
         if finding.result.passed:
             self.dead.discard(revision)
@@ -314,32 +304,18 @@ class Candidacy:
         self._board.change(revision=staged.overlay.drafter.revision, digest=staged.digest)
 
     def _arm(self, seconds: int) -> None:
-        self.deadline = self._clock() + seconds
+        self._jobs.deadline = self._jobs.clock() + seconds
         now = self.candidate
         if now is not None:
             self._board.change(candidate=now.model_copy(update={"confirm_by": now_text(seconds)}))
 
-    def _note(self, state: CandidateState, **fields: Any) -> None:
+    def _note(self, drafter: DrafterRef, state: CandidateState, **fields: Any) -> None:
+        """Say what became of a candidate, unless a newer one is named already."""
         now = self.candidate
-        if now is not None:
+        if now is not None and now.revision == drafter.revision:
             fields["message"] = str(fields.get("message", now.message))[:MESSAGE_CHARACTERS]
             self._board.change(candidate=now.model_copy(update={"state": state, **fields}))
             log.info("candidate %s: %s %s", now.revision, state.value, fields)
-
-    async def _unless_superseded(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Wait for work, but not longer than until a newer command comes or nobody confirmed what serves."""
-        task = asyncio.create_task(work)
-        newer = asyncio.create_task(self._interrupt.wait())
-        try:
-            while not (task.done() or newer.done() or self._left() == 0):
-                await asyncio.wait({task, newer}, timeout=self._left(), return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            raise SupersededError
-        finally:
-            for waiting in (task, newer):
-                waiting.cancel()
-            await asyncio.gather(task, newer, return_exceptions=True)
 
 
 def probe_failure(finding: Finding, *, degenerate_before: bool) -> str:

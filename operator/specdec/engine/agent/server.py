@@ -127,7 +127,7 @@ class ApiServer:
 
     def __init__(self, app: FastAPI, listening: socket.socket) -> None:
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, lifespan="off", limit_concurrency=64, timeout_keep_alive=15,
+            app, log_level="warning", access_log=False, lifespan="off", timeout_keep_alive=15,
             log_config=None, server_header=False,
         )  # fmt: skip
         self._server = uvicorn.Server(config)

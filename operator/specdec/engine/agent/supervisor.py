@@ -72,6 +72,9 @@ class Supervisor:
             except (plans.PlanUnreadableError, LaunchRefusedError) as error:
                 failure = Failure("PlanUnreadable", str(error), Blame.SURROUNDINGS)
                 attempt = after_failure(attempt, failure, platform="")
+            except OSError as error:
+                failure = Failure("StateNotWritten", _unwritten(error), Blame.SURROUNDINGS)
+                attempt = after_failure(attempt, failure, platform="")
             log.error("%s: %s", failure.reason, failure.message)
             self.board.change(
                 phase=Phase.FAILED, reason=failure.reason, message=failure.message, progress_at=now_text(),
@@ -157,18 +160,19 @@ class Supervisor:
             seen = plan
             if self.plan is not None and plan.assignment < self.plan.assignment:
                 continue
-            async with self._commands:
-                before = self.state
-                await self._obey(plan, before)
-                running = self._running
-                if (
-                    running
-                    and running.candidacy
-                    and before
-                    and self.state
-                    and before.drafting != self.state.drafting
-                ):
-                    running.candidacy.begin(SetDrafting(drafting=self.state.drafting))
+            try:
+                await self._adopt(plan)
+            except OSError as error:
+                log.warning("a newer plan waits for the next start: %s", _unwritten(error))
+
+    async def _adopt(self, plan: LaunchPlan) -> None:
+        async with self._commands:
+            before, running = self.state, self._running
+            await self._obey(plan, before)
+            if before is None or self.state is None or running is None or running.candidacy is None:
+                return
+            if before.drafting != self.state.drafting:
+                running.candidacy.begin(SetDrafting(drafting=self.state.drafting))
 
     async def take(self, envelope: Envelope, body_hash: str) -> Answer:
         """Take or refuse a command whose signature holds; what takes longer is seen in the status."""
@@ -181,14 +185,14 @@ class Supervisor:
             if not answer.accepted:
                 return answer
             running = self._running
-            if running and running.candidacy and isinstance(envelope.command, Promote):
-                running.candidacy.disarm()
+            candidacy = running.candidacy if running else None
+            held = candidacy.hold() if candidacy and isinstance(envelope.command, Promote) else None
             try:
                 await self._keep(self._moved(envelope))
             except OSError as error:
-                return refused(
-                    "StateNotWritten", f"the agent's state could not be written ({error}): see the volume"
-                )
+                if candidacy and held is not None:
+                    candidacy.release(held)
+                return refused("StateNotWritten", _unwritten(error))
             self._fence.remember(envelope, body_hash)
             self._begin(envelope.command)
             return TAKEN
@@ -263,3 +267,7 @@ class Supervisor:
                 while (left := (await running.loopback.report()).in_flight) and running.child.running:
                     self.board.change(message=f"waiting for {left} requests in flight")
                     await asyncio.sleep(DRAIN_POLL_SECONDS)
+
+
+def _unwritten(error: OSError) -> str:
+    return f"the agent's state could not be written ({error}): see the pod's volume"

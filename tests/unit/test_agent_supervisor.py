@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.unit.test_agent_candidacy import Scene, ref
+from tests.unit.test_agent_plan import A, B, plan, state
+
+from specdec.engine.agent import plan as plans
+from specdec.engine.agent.board import Board
+from specdec.engine.agent.settings import Settings
+from specdec.engine.agent.supervisor import Supervisor
+from specdec.engine.agent.vitals import Vitals
+from specdec.engine.protocol import (
+    Candidate,
+    CandidateState,
+    Command,
+    Drafting,
+    Envelope,
+    Promote,
+    SetDrafting,
+    Swap,
+)
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path) -> Supervisor:
+    made = Supervisor(Settings(pod_uid="u", state_dir=tmp_path), Board("u"), Vitals())
+    made.plan, made.state = plan(3), state(5, A)
+    return made
+
+
+def envelope(command: Command, assignment: int = 6) -> Envelope:
+    return Envelope(assignment=assignment, epoch=4, command=command)
+
+
+def serve(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    scene = Scene(monkeypatch)
+    scene.board = supervisor.board
+    scene.candidacy._board = supervisor.board
+    supervisor._running = SimpleNamespace(candidacy=scene.candidacy)  # type: ignore[assignment]
+    return scene
+
+
+def disk_full(*_: Any) -> None:
+    raise OSError(28, "No space left on device")
+
+
+async def test_a_command_is_written_down_before_it_is_done(supervisor, tmp_path):
+    answer = await supervisor.take(envelope(SetDrafting(drafting=Drafting.OFF)), "h")
+    assert answer.accepted
+    assert plans.read_state(tmp_path) == state(6, A, Drafting.OFF)
+
+
+async def test_what_cannot_be_written_down_is_refused_and_the_dead_man_switch_stays(supervisor, monkeypatch):
+    scene = serve(supervisor, monkeypatch)
+    supervisor.board.change(candidate=Candidate(revision="b", state=CandidateState.SERVING))
+    scene.candidacy._jobs.deadline = 77.0
+    monkeypatch.setattr(plans, "write_state", disk_full)
+    answer = await supervisor.take(envelope(Promote(revision="b")), "h")
+    assert (answer.reason, scene.candidacy._jobs.deadline) == ("StateNotWritten", 77.0)
+    assert supervisor.state == state(5, A)
+
+
+async def test_a_promotion_is_what_the_next_start_has(supervisor, monkeypatch, tmp_path):
+    scene = serve(supervisor, monkeypatch)
+    scene.candidacy.serving = await scene.slot.stage(ref("b"))
+    supervisor.board.change(candidate=Candidate(revision="b", state=CandidateState.SERVING))
+    scene.candidacy._jobs.deadline = 77.0
+    assert (await supervisor.take(envelope(Promote(revision="b")), "h")).accepted
+    kept = plans.read_state(tmp_path)
+    assert (kept.revision, kept.drafter.revision, kept.assignment) == ("b", "b", 6)
+    assert scene.candidacy._jobs.deadline is None
+    assert supervisor.board.status.promoted == "b"
+
+
+async def test_a_swap_needs_an_engine_that_serves(supervisor):
+    swap = Swap(drafter=B, confirm_within_seconds=9)
+    assert (await supervisor.take(envelope(swap), "h")).reason == "NotServing"
+    supervisor._running = SimpleNamespace(candidacy=None)  # type: ignore[assignment]
+    assert (await supervisor.take(envelope(swap), "h")).reason == "RestartNeeded"
+    assert supervisor.state == state(5, A), "a refused command moves no fence"
+
+
+async def test_a_promotion_of_what_is_promoted_is_fine_at_any_time(supervisor):
+    assert (await supervisor.take(envelope(Promote(revision="a")), "h")).accepted
+    assert (await supervisor.take(envelope(Promote(revision="b")), "i")).reason == "NotServing"
+
+
+async def test_without_a_plan_no_command_is_taken(supervisor):
+    supervisor.state = None
+    assert (await supervisor.take(envelope(SetDrafting(drafting=Drafting.OFF)), "h")).reason == "NoPlan"
