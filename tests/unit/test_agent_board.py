@@ -67,8 +67,14 @@ async def test_a_waiter_for_an_old_serial_does_not_wait():
 def test_the_report_brings_what_only_the_plugin_knows():
     status = with_report(Board("uid").status, report(inFlight=4, counters=[counters("b")]))
     assert (status.revision, status.steps, status.drafting, status.in_flight) == ("b", 3, Drafting.ON, 4)
-    off = with_report(Board("uid").status, report(steps=0))
+    off = with_report(Board("uid").status, report(steps=0, inFlight=1))
     assert (off.revision, off.drafting) == ("b", Drafting.OFF)
+
+
+def test_an_idle_engine_is_shown_with_the_steps_that_its_next_batch_has():
+    board = Board("uid")
+    board.change(steps=0)
+    assert with_report(board.status, report(steps=3)).steps == 0
 
 
 def test_an_engine_without_a_drafter_serves_no_revision():

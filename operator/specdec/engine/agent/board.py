@@ -80,11 +80,13 @@ def with_report(status: Status, report: Report | None) -> Status:
     if report is None:
         return status
     serving = report.revision if report.states else ""
+    # An idle engine shows the steps of its last batch; the next one has those that were ordered.
+    steps = report.steps if report.in_flight else status.steps
     return status.model_copy(
         update={
             "revision": serving,
-            "steps": report.steps,
-            "drafting": Drafting.ON if report.steps else Drafting.OFF,
+            "steps": steps,
+            "drafting": Drafting.ON if steps else Drafting.OFF,
             "in_flight": report.in_flight,
             "counters": report.counters,
         }

@@ -77,6 +77,8 @@ class DrafterSlot:
         self.most_steps = steps
         self._state = state_dir
         self._models = models_dir
+        self._steps: int | None = None
+        """What the last order for steps said, if it was done."""
         self._newest: tuple[Path, int] | None = None
         """The drafter staged last; the plugin keeps two."""
 
@@ -140,7 +142,10 @@ class DrafterSlot:
 
     async def draft(self, steps: int) -> None:
         """Draft with so many steps from the next batch on."""
-        if (await self.loopback.report()).steps == steps:
+        # The report can't tell: an idle engine shows the steps of its last batch.
+        if self._steps == steps:
             return
+        self._steps = None
         number = await self.loopback.order(Steps(steps=steps))
         await self.loopback.settled(number, seconds=COMMIT_SECONDS)
+        self._steps = steps
