@@ -40,6 +40,9 @@ def test_a_change_that_restarts_goes_one_pod_at_a_time(three):
     three.when.spec(engine={"contextLength": 4096}).time(120)
     three.then.serves("v1").pods_made(6).condition("DrafterCurrent", "True", "Active").quiet()
     assert three.cluster.most_down <= 1
+    assert not [
+        order for made in three.cluster.plans for order in made.commands if order.command.verb == "Swap"
+    ]
     assert "--context-length" in three.cluster.launch_plan.arguments
 
 

@@ -91,3 +91,23 @@ def test_the_whole_story_touches_no_pod(scenario):
     scenario.when.drafter("v1").time(60)
     scenario.then.serves("v1").condition("DrafterCurrent", "True", "Active").condition("Stalled", "False")
     scenario.then.pods_made(1).quiet()
+
+
+def test_revisions_beyond_the_limit_are_forgotten_but_none_that_is_needed(scenario):
+    versions = {f"g{number}": 0.9 for number in range(9)}
+    scenario.given.drafters(v1=0.9, dead=0.0, **versions)
+    scenario.given.server("v1", floor="2.2", revisionHistoryLimit=3).traffic(1)
+    scenario.when.time(50).drafter("dead").time(10)
+    for version in versions:
+        scenario.when.drafter(version).time(50)
+    kept = {record.data["drafter"]["version"] for record in scenario.cluster.revisions.values()}
+    assert kept == {"dead", "g5", "g6", "g7", "g8"}
+    scenario.when.drafter("dead").time(150)
+    scenario.then.serves("g8").swaps("dead", 1).quiet()
+
+
+def test_ten_minutes_under_load_need_few_status_writes(scenario):
+    served_v2(scenario)
+    before = scenario.cluster.status_writes
+    scenario.when.time(600)
+    assert scenario.cluster.status_writes - before <= 10

@@ -144,6 +144,8 @@ class FakeCluster:
             if pod is not None and pod.silent_since is None:
                 pod.agent.take(order.command, floor + number)
         for item in made.deletions:
+            if item["kind"] == "ControllerRevision":
+                del self.revisions[item["name"]]
             pod = self.pods.get(item["name"])
             if pod is not None and item["kind"] == "Pod" and pod.uid == item["uid"]:
                 del self.pods[pod.name]
@@ -158,7 +160,7 @@ class FakeCluster:
                 self.launch_plan = launch_plan_of(manifest)
             case "ControllerRevision":
                 record = revision_record(manifest)
-                self.revisions[record.name] = record
+                self.revisions[record.name] = replace(record, uid=f"uid-of-{record.name}")
             case "StatefulSet":
                 self.workload = manifest
                 self._statefulset()

@@ -216,6 +216,14 @@ def test_a_probe_is_asked_for_once():
     assert told(planned(asks_v2(serving(V1, V2), status=unanswered), v2=SUSPECT)) == ["kimi-0 Probe"]
 
 
+def test_one_revision_is_probed_at_a_time():
+    both = asks_v2(serving(V1, V2), pod(V1, 1), spec={"replicas": 2})
+    made = planned(both, v1=SUSPECT, v2=SUSPECT)
+    assert told(made) == ["kimi-0 Probe"]
+    after = replace(both, server=both.server.model_copy(update={"status": made.status}))
+    assert told(planned(after, v1=SUSPECT, v2=SUSPECT)) == []
+
+
 def restarting(*pods, replicas=3) -> World:
     return world(server("v1", replicas=replicas, engine={"contextLength": 4096}), V1, *pods)
 

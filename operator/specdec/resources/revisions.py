@@ -14,7 +14,7 @@ from specdec.rollout.world import RevisionRecord
 VERDICT = f"{GROUP}/verdict"
 """Annotation with everything of a record that may change: a ControllerRevision's data may not."""
 
-_FIXED = ("name", "number", "data")
+_FIXED = ("name", "number", "data", "uid")
 _VERDICT_FIELDS = frozenset(RevisionRecord.__dataclass_fields__) - set(_FIXED)
 
 
@@ -44,5 +44,6 @@ def revision_record(manifest: dict[str, Any]) -> RevisionRecord:
         name=manifest["metadata"]["name"],
         number=int(manifest["revision"]),
         data=dict(manifest["data"]),
+        uid=str(manifest["metadata"].get("uid", "")),
         **known,
     )

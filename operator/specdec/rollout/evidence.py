@@ -85,7 +85,13 @@ def asked_probe(world: World, revision: str, now: float) -> str:
 
 
 def probe_due(world: World, revision: str, now: float) -> bool:
-    """Whether a probe must be asked for: none was, or nobody answered, or the answer is old."""
+    """Whether a probe must be asked for: none was, or nobody answered, or the answer is old.
+
+    One revision at a time: the status remembers one probe.
+    """
+    last = world.server.status.probe_asked
+    if asked_for(last) not in {"", revision} and now - asked_at(last) <= PROBE_ANSWER_SECONDS:
+        return False
     asked = asked_probe(world, revision, now)
     if not asked:
         return True

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from specdec import resources
 from specdec.engine.protocol import LaunchPlan
-from specdec.rollout import events, requests, restarts, revisions, status, swapping
+from specdec.rollout import events, history, requests, restarts, revisions, status, swapping
 from specdec.rollout.aim import choose
 from specdec.rollout.inputs import Finding, findings
 from specdec.rollout.launch import next_plan
@@ -78,7 +78,7 @@ def _decided(scene: Scene, found: tuple[Finding, ...], answer: str, *, blocked: 
     return replace(
         planned,
         objects=(*_changed(scene), *(() if blocked else _manifests(scene, launch, record))),
-        deletions=deletions,
+        deletions=(*deletions, *(() if blocked else history.forgotten(scene, record))),
     )
 
 

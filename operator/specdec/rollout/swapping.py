@@ -31,6 +31,7 @@ from specdec.rollout.evidence import probe_due, probe_id
 from specdec.rollout.launch import off_in_place
 from specdec.rollout.outcomes import of_this_trial, soaked
 from specdec.rollout.quarantine import rejected
+from specdec.rollout.restarts import outdated
 from specdec.rollout.revisions import drafter_ref
 from specdec.rollout.scene import ENDED, UNDER_WAY, Scene, candidate, living_candidate, moment
 from specdec.rollout.world import AgentCommand, PodView, RevisionRecord
@@ -61,7 +62,10 @@ def commands(scene: Scene, aim: Aim, plan: LaunchPlan) -> tuple[AgentCommand, ..
         for pod, status in scene.drafters
         for command in _told(rollout, pod, status)
     ]
-    return tuple(told)
+    probed = next((order.command.revision for order in told if isinstance(order.command, Probe)), "")
+    return tuple(
+        order for order in told if not isinstance(order.command, Probe) or order.command.revision == probed
+    )
 
 
 def chosen_pods(scene: Scene, aim: Aim, plan: LaunchPlan) -> frozenset[str]:
@@ -185,6 +189,8 @@ def _may_swap(rollout: Rollout, pod: PodView, status: Status, record: RevisionRe
     settled = rollout.plan.revision == record.name
     if pod.name not in rollout.chosen or (scene.rollout.paused and not settled):
         return False
+    if outdated(pod, record) or record.reason == Reason.NEEDS_RESTART:
+        return False  # its restart brings the drafter
     ended = candidate(status, *ENDED)
     if ended is None or ended.revision != record.name or not of_this_trial(ended, pod, record):
         return True

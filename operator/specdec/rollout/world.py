@@ -74,7 +74,9 @@ class RevisionRecord:
     target_digest: str = ""
     engine: str = ""
     at: str = ""
-    """When the outcome was written, RFC 3339."""
+    """When the outcome was written, or when another trial began, RFC 3339."""
+    uid: str = ""
+    """UID of the ControllerRevision; "" before it is written."""
 
 
 @dataclass(frozen=True)
