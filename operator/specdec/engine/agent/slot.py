@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from specdec.engine.agent.loopback_client import OrderRefusedError
 from specdec.engine.agent.staging import content_digest, make_overlay, same_contents
+from specdec.engine.agent.volumes import on_volume
 from specdec.engine.loopback import Commit, Stage, Steps
 from specdec.preflight.checkpoint import CheckpointRefusedError
 
@@ -45,8 +46,7 @@ async def link(state: Path, models: Path, drafter: DrafterRef, around: Surroundi
         The folder can't be served, or the volume hangs.
     """
     try:
-        work = asyncio.to_thread(make_overlay, state, models, drafter, around)
-        return await asyncio.wait_for(work, LINK_SECONDS)
+        return await on_volume(LINK_SECONDS, make_overlay, state, models, drafter, around)
     except TimeoutError as error:
         raise CheckpointRefusedError(
             "VolumeHangs", f"{drafter.path} could not be read within {LINK_SECONDS:.0f} s: check the volume"

@@ -7,6 +7,7 @@ folder whose contents change under its path is refused: the revision named other
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import sys
@@ -27,6 +28,7 @@ DIGESTS_FILE = "digests.json"
 KEPT_DIGESTS = 64
 DIGEST_SECONDS = 600.0
 """Deadline for hashing one drafter: a few GB from a claim take well under a minute."""
+KILL_SECONDS = 2.0
 INDEX = "model.safetensors.index.json"
 
 
@@ -129,7 +131,9 @@ async def content_digest(overlay: Overlay) -> str:
     finally:
         if child.returncode is None:
             child.kill()
-            await child.wait()
+            # A process that hangs in a read of a dead volume can't even be killed.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(child.wait(), KILL_SECONDS)
     if child.returncode:
         sentence = err.decode(errors="replace").strip().rpartition("\n")[2]
         raise CheckpointRefusedError("NotReadable", sentence or f"{overlay.source} could not be hashed")

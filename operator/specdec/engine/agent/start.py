@@ -26,6 +26,7 @@ from specdec.engine.agent.probe import Finding, probe
 from specdec.engine.agent.slot import DrafterSlot, Staged, link
 from specdec.engine.agent.staging import content_digest, inside, same_contents
 from specdec.engine.agent.times import now_text
+from specdec.engine.agent.volumes import on_volume
 from specdec.engine.loopback import START_REPORT, Report, StartReport
 from specdec.engine.plugin import DRAFTER_PATCHES, PATCHES
 from specdec.engine.protocol import Drafting, LaunchPlan, Phase
@@ -75,6 +76,8 @@ class Start:
         self, settings: Settings, profile: Profile, plan: LaunchPlan, obeyed: Obeyed, board: Board
     ) -> None:
         self.child: Child | None = None
+        self.phase_when_up = Phase.SERVING
+        """Draining, if a drain was asked for before this start was done."""
         self.loopback: Loopback | None = None
         self.settings = settings
         self.profile = profile
@@ -114,7 +117,7 @@ class Start:
     async def _check_target(self) -> None:
         """Read the target's headers: a broken target must not cost a start."""
         try:
-            found = await asyncio.wait_for(asyncio.to_thread(self._survey), TARGET_SECONDS)
+            found = await on_volume(TARGET_SECONDS, self._survey)
         except CheckpointRefusedError as refusal:
             raise failed(f"Target{refusal.reason}", str(refusal)) from refusal
         except TimeoutError as error:
@@ -286,7 +289,7 @@ class Start:
             said = {"reason": "DeadDrafter", "message": f"drafting is off: {finding.result.message}"}
         elif why_not is not None:
             said = {"reason": why_not.reason, "message": f"started without the drafter: {why_not.message}"}
-        self.board.change(phase=Phase.SERVING, progress_at=now_text(), **said)
+        self.board.change(phase=self.phase_when_up, progress_at=now_text(), **said)
 
     async def _unless_ended(self, child: Child, work: Coroutine[Any, Any, Result]) -> Result:
         """Wait for work, but not longer than SGLang lives."""

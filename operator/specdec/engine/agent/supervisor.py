@@ -89,6 +89,8 @@ class Supervisor:
             raise plans.PlanUnreadableError("there is no launch plan yet: the operator writes it")
         profile = await asyncio.to_thread(read_profile, self.settings.specdec_profile)
         start = self._start = Start(self.settings, profile, self.plan, self.state, self.board)
+        if self.draining:
+            start.phase_when_up = Phase.DRAINING
         steady = attempt
         try:
             running = await start.up(attempt, why_not)
@@ -108,8 +110,6 @@ class Supervisor:
 
     async def _serve(self, start: Start, running: Running) -> Failure:
         self._running = running
-        if self.draining:
-            self.board.change(phase=Phase.DRAINING)
         ended = asyncio.create_task(running.child.ended())
         jobs: set[asyncio.Task[Any]] = {ended, asyncio.create_task(self._watch_plan())}
         if running.candidacy is not None:
@@ -236,11 +236,16 @@ class Supervisor:
 
     def _begin(self, command: Command) -> None:
         if isinstance(command, Drain):
-            self.draining = True
-            self.board.change(phase=Phase.DRAINING, progress_at=now_text())
+            self._leave_service()
         running = self._running
         if running is not None and running.candidacy is not None:
             running.candidacy.begin(command)
+
+    def _leave_service(self) -> None:
+        self.draining = True
+        if self._start is not None:
+            self._start.phase_when_up = Phase.DRAINING
+        self.board.change(phase=Phase.DRAINING, progress_at=now_text())
 
     async def housekeeping(self) -> None:
         """Reap orphans and show that this loop turns."""
@@ -256,8 +261,7 @@ class Supervisor:
     async def drain(self) -> None:
         """Leave the Service, go on accepting for a while, and wait for the streams in flight."""
         running = self._running
-        self.draining = True
-        self.board.change(phase=Phase.DRAINING, progress_at=now_text())
+        self._leave_service()
         if running is None:
             return
         await asyncio.sleep(LINGER_SECONDS)
