@@ -100,11 +100,11 @@ class Fixture:
         (folder / "config.json").write_text(json.dumps(self.config))
         if self.card:
             (folder / "README.md").write_text(self.card)
-        data = {}
+        tables = {"t2d": self.t2d}
         if self.d2t is not None:
-            data["d2t"] = struct.pack(f"<{len(self.d2t)}q", *self.d2t)
-        if self.t2d is not None:
-            data["t2d"] = self.t2d
+            tables["d2t"] = struct.pack(f"<{len(self.d2t)}q", *self.d2t)
+        names = {name.rpartition(".")[2]: name for name in self.tensors}
+        data = {names[table]: content for table, content in tables.items() if content and table in names}
         write_file(folder / "model.safetensors", self.tensors, data, self.metadata)
         return folder
 
@@ -120,7 +120,11 @@ def kimi_k25() -> Fixture:
         "model_type": "kimi_k2", "hidden_size": HIDDEN, "num_hidden_layers": 61, "num_attention_heads": 64,
         "vocab_size": VOCABULARY, "max_position_embeddings": 262144,
     }  # fmt: skip
-    config = {"architectures": ["KimiK25ForConditionalGeneration"], "model_type": "kimi_k25", "text_config": text}
+    config = {
+        "architectures": ["KimiK25ForConditionalGeneration"],
+        "model_type": "kimi_k25",
+        "text_config": text,
+    }
     tensors: Tensors = {"language_model.lm_head.weight": ("BF16", [VOCABULARY, HIDDEN])}
     return Fixture(config | {"_name_or_path": "moonshotai/Kimi-K2.5"}, tensors)
 

@@ -6,9 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tests.support.headers import Fixture, kimi_k25
+
 from specdec.preflight.preflight import Outcome, RepairMode, Request, preflight
 from specdec.preflight.source import LocalFolder
-from tests.support.headers import Fixture, kimi_k25
 
 STOCK: frozenset[str] = frozenset()
 """SGLang without this project's plugin."""

@@ -226,9 +226,7 @@ tensor_like = st.fixed_dictionaries({
 def judged_header(content: bytes) -> None:
     try:
         header = read_header(Memory(content), "model.safetensors", len(content), DRAFTER)
-    except UnreadableError as error:
-        assert error.code
-        assert error.found
+    except UnreadableError:
         return
     assert sum(entry.end - entry.start for entry in header.entries) <= len(content)
 

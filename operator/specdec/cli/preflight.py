@@ -102,7 +102,12 @@ class Options:
         )
 
     def _arguments(self) -> Arguments:
-        words = tuple(shlex.split(self.text("engine_args")))
+        try:
+            words = tuple(shlex.split(self.text("engine_args")))
+        except ValueError as error:
+            raise click.BadParameter(
+                f"it can't be split into words ({error})", param_hint="--engine-args"
+            ) from error
         environment = dict(_pair(variable) for variable in self.many("variables"))
         if self._given["argv"]:
             return Arguments(parsed(words), environment)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from specdec.preflight.capabilities import TABLE, normalised_version
+from specdec.preflight.capabilities import TABLE, capabilities, normalised_version
 
 PATH = Path(__file__).with_name("arguments.json")
 
@@ -22,6 +22,8 @@ class Known:
     """First and last of each run; some arguments went and came back."""
     instead: str = ""
     """What the newest of them says to use, if it calls the argument deprecated."""
+    since: str = ""
+    """The first that calls it so."""
 
     def holds(self, version: str) -> bool:
         """Whether a listed version knows it."""
@@ -29,16 +31,22 @@ class Known:
         place = order.index(version)
         return any(order.index(first) <= place <= order.index(last) for first, last in self.runs)
 
+    def deprecated_in(self, version: str) -> bool:
+        """Whether a listed version calls it deprecated."""
+        order = list(TABLE)
+        return bool(self.since) and order.index(version) >= order.index(self.since)
+
     def to_json(self) -> dict[str, Any]:
         """Short form for the file."""
         runs = [f"{first} {last}" for first, last in self.runs]
-        return {"in": runs, "instead": self.instead} if self.instead else {"in": runs}
+        deprecated = {"instead": self.instead, "since": self.since} if self.instead else {}
+        return {"in": runs, **deprecated}
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Known:
         """Read the short form."""
         runs = tuple((run.split()[0], run.split()[1]) for run in row["in"])
-        return cls(runs, row.get("instead", ""))
+        return cls(runs, row.get("instead", ""), row.get("since", ""))
 
 
 @functools.cache
@@ -49,10 +57,17 @@ def _table() -> Mapping[str, Known]:
 @functools.cache
 def known_arguments(version: str) -> Mapping[str, Known] | None:
     """Arguments that a version knows; None if the version is not listed."""
-    base = normalised_version(version).partition(".post")[0]
-    if base not in TABLE:
+    if capabilities(version) is None:
         return None
+    base = normalised_version(version).partition(".post")[0]
     return {name: known for name, known in _table().items() if known.holds(base)}
+
+
+def deprecated_arguments(version: str) -> Mapping[str, str]:
+    """Arguments that a version calls deprecated, and what it says to use."""
+    base = normalised_version(version).partition(".post")[0]
+    known = known_arguments(version) or {}
+    return {name: row.instead for name, row in known.items() if row.deprecated_in(base)}
 
 
 def folded(names: Mapping[str, Mapping[str, str]]) -> dict[str, Known]:
@@ -62,10 +77,11 @@ def folded(names: Mapping[str, Mapping[str, str]]) -> dict[str, Known]:
     last = ""
     for version, arguments in names.items():
         for name, instead in arguments.items():
-            runs = found[name].runs if name in found else ()
+            earlier = found.get(name, Known(()))
+            runs = earlier.runs
             goes_on = name in before and runs[-1:] and runs[-1][1] == last
             runs = (*runs[:-1], (runs[-1][0], version)) if goes_on else (*runs, (version, version))
-            found[name] = Known(runs, instead)
+            found[name] = Known(runs, instead, (earlier.since or version) if instead else "")
         before, last = set(arguments), version
     return found
 

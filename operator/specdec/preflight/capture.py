@@ -13,6 +13,7 @@ from specdec.preflight.facts import DEEPSEEK_TARGETS, PLUS_ONE_TARGETS, Case, Co
 from specdec.preflight.layout import Layout
 
 EMBEDDING_PATCH = "embedding_capture"
+KIMI = "KimiK25ForConditionalGeneration"
 
 
 def target_layers(case: Case) -> int | None:
@@ -39,6 +40,8 @@ def id_rule(case: Case) -> LayerIdRule | None:
 def captured(case: Case) -> tuple[int, ...] | None:
     """Boundaries that the engine will capture, in the order that `fc` gets them; None if that is not known."""
     if case.drafter is None:
+        return None
+    if case.engine and case.target and not case.engine.kimi_captures and case.target.architecture == KIMI:
         return None
     ids = case.drafter.nested_ids
     if ids is None:

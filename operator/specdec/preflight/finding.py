@@ -7,14 +7,14 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """What a finding does to a rollout."""
+    """What a finding does to a rollout, worst first."""
 
     ERROR = "Error"
     """Blocks: the drafter would not start, or serve without being of use."""
-    WARNING = "Warning"
-    """Allowed and said: it may be wrong, or costs quality."""
     UNKNOWN = "Unknown"
     """Something could not be judged; neither a pass nor a block."""
+    WARNING = "Warning"
+    """Allowed and said: it may be wrong, or costs quality."""
 
 
 @dataclass(frozen=True)
@@ -83,5 +83,7 @@ def some(names: list[str] | tuple[str, ...], shown: int = NAMES_SHOWN) -> str:
 
 def printable(text: str, most: int = 120) -> str:
     """Text of a stranger's file, without control characters and not too long."""
+    if len(text) <= most and text.isprintable():
+        return text
     clean = "".join(char if char.isprintable() else "?" for char in text[: most + 1])
     return clean if len(clean) <= most else f"{clean[: most - 3]}..."

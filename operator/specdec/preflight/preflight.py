@@ -12,7 +12,7 @@ from specdec.preflight.capabilities import capabilities
 from specdec.preflight.capture import captured
 from specdec.preflight.checks import CHECKS
 from specdec.preflight.facts import PLUGIN_PATCHES, Case, Declared, drafter_of, mapping, number, target_of
-from specdec.preflight.finding import Finding
+from specdec.preflight.finding import Finding, Severity
 from specdec.preflight.reading import read_drafter, read_target
 from specdec.preflight.repair import Into, Mended, mend
 from specdec.preflight.report import Report
@@ -82,7 +82,10 @@ def judge(case: Case, request: Request, read: list[Finding]) -> Outcome:
     if case.drafter is not None and not case.drafter.entries and read:
         # Without tensors every rule on them would only repeat that the files are unreadable.
         mended = replace(mended, case=replace(mended.case, drafter=None))
-    found = [*read, *(finding for check in CHECKS if (finding := check(mended.case)))]
+    found = sorted(
+        [*read, *(finding for check in CHECKS if (finding := check(mended.case)))],
+        key=lambda finding: list(Severity).index(finding.severity),
+    )
     report = Report(
         drafter=request.drafter.label if request.drafter else "",
         target=request.target.label if request.target else "",

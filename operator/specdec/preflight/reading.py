@@ -107,7 +107,9 @@ def read_json(source: Source, name: str, size: int, most: int, code: str) -> dic
     if raw.count(b"{") + raw.count(b"[") > 4096:
         raise UnreadableError(f"{code}TooLarge", f"{name} nests thousands of objects", expected, hint)
     try:
-        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_unique)
+        text = raw.decode("utf-8")
+        del raw  # the index of a 1T-parameter model has 20 MB, and parsing it needs several times that
+        value = json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise UnreadableError(f"{code}Malformed", f"{name} is not JSON ({error})", expected, hint) from error
     if not isinstance(value, dict):

@@ -163,7 +163,10 @@ def _move_ids(mended: Mended, config: dict[str, Any]) -> Mended:
 def _render_ids(mended: Mended, config: dict[str, Any]) -> Mended:
     """Write the ids that this version reads as the trained layers, if it is known how they count."""
     case, wanted = mended.case, trained(mended.case)
-    if case.drafter is None or wanted is None or tuple(sorted(wanted)) == captured(case):
+    if case.drafter is None or wanted is None:
+        return mended
+    unseen = case.drafter.nested_ids is None and case.drafter.top_ids is not None
+    if tuple(sorted(wanted)) == captured(case) and not unseen:
         return mended
     by_format = case.drafter.layout.speculators or case.drafter.layout is Layout.SPECFORGE
     if trained_convention(case) is None and not by_format:
@@ -309,7 +312,7 @@ def _with_arguments(mended: Mended, arguments: Arguments, code: str, said: str) 
 
 
 STEPS: tuple[Callable[[Mended, dict[str, Any]], Mended], ...] = (
-    _convert_speculators, _name_architecture, _drop_null_width, _rename, _drop_copies, _declare_vocabulary, _move_ids,
+    _convert_speculators, _name_architecture, _drop_null_width, _rename, _declare_vocabulary, _drop_copies, _move_ids,
     _render_ids, _set_norm_flags, _offsets, _pass_window, _overwrite_context,
 )  # fmt: skip
 """In order: later steps rely on earlier ones."""

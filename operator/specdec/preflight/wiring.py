@@ -49,6 +49,12 @@ def wiring(drafter: Drafter, engine: Capabilities | None) -> Wiring:
     return Wiring(fed, tuple(dropped))
 
 
+def as_engine_names(name: str, engine: Capabilities | None) -> str:
+    """What this version itself calls a parameter."""
+    old = engine is not None and "layers.0" not in engine.layer_names
+    return re.sub(r"^layers\.0\.", "midlayer.", name) if old else name
+
+
 def _token_table(name: str, *, mla: bool) -> bool:
     if mla:
         return name.rpartition(".")[2] in {"d2t", "t2d"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specdec.preflight.argument_table import known_arguments
+from specdec.preflight.argument_table import deprecated_arguments, known_arguments
 from specdec.preflight.arguments import OWNED, Arguments
 from specdec.preflight.check import check
 from specdec.preflight.facts import Case, number
@@ -40,7 +40,12 @@ def argument_unknown(case: Case) -> Fault | None:
     known = known_arguments(case.engine.version) if case.engine else None
     if known is None:
         return None
-    wrong = [name for name in case.arguments.values if not any(other.startswith(name) for other in known)]
+    # argparse takes a beginning of a name, if only one name begins so.
+    wrong = [
+        name
+        for name in case.arguments.values
+        if name not in known and sum(other.startswith(name) for other in known) != 1
+    ]
     if not wrong:
         return None
     return Fault(f"{some(wrong)}", f"arguments of SGLang {case.version}", "remove or rename it")
@@ -54,9 +59,9 @@ def argument_unknown(case: Case) -> Fault | None:
 )
 def argument_deprecated(case: Case) -> Fault | None:
     """An argument is deprecated in this SGLang version."""
-    known = known_arguments(case.engine.version) if case.engine else None
-    old = [name for name in case.arguments.values if known and name in known and known[name].instead]
-    return Fault(f"{old[0]}", known[old[0]].instead, "rename it") if known and old else None
+    known = deprecated_arguments(case.engine.version) if case.engine else {}
+    old = [name for name in case.arguments.values if name in known]
+    return Fault(old[0], known[old[0]], "rename it") if old else None
 
 
 @check(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from specdec.preflight.capabilities import TABLE, first_with
+from specdec.preflight.capture import KIMI
 from specdec.preflight.check import check
 from specdec.preflight.facts import Case
 from specdec.preflight.finding import Fault, Severity
 
-KIMI = "KimiK25ForConditionalGeneration"
 FUSION_SWITCH = "--enforce-disable-flashinfer-allreduce-fusion"
 
 

@@ -8,7 +8,7 @@ from specdec.preflight.check import check
 from specdec.preflight.facts import Case, number
 from specdec.preflight.finding import Fault, Severity, some
 from specdec.preflight.header import Entry
-from specdec.preflight.wiring import HARMLESS, borrows_head, expected, flag, states, wiring
+from specdec.preflight.wiring import HARMLESS, as_engine_names, borrows_head, expected, flag, states, wiring
 
 LOADER = "SGLang models/llama_eagle3.py and kimi_k25_eagle3.py, load_weights"
 OWN_CHECKS = frozenset({"fc.weight", "lm_head.weight"})
@@ -55,7 +55,8 @@ def parameters_not_fed(case: Case) -> Fault | None:
         hint = "rename layers.0.* to midlayer.* (kubectl specdec convert), or use SGLang 0.5.12 or newer"
     elif load.dropped or set(load.fed) - set(shapes):
         hint = "tensors of other names were dropped: rename them (kubectl specdec convert knows common ones)"
-    return Fault(f"no tensor for {len(unfed)} parameters: {some(unfed, 12)}", "one for each", hint)
+    names = [as_engine_names(name, case.engine) for name in unfed]
+    return Fault(f"no tensor for {len(names)} parameters: {some(names, 12)}", "one for each", hint)
 
 
 @check(

@@ -1,0 +1,153 @@
+"""How fast the preflight is on a 600 GB target, and how little a hostile file costs it.
+
+The target has the names and shapes of a 1T-parameter mixture of experts (61 layers, 384 experts, packed INT4 with
+scales) in 64 sparse files: what is read is real, what is not read is a hole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.support.headers import HIDDEN, VOCABULARY, Tensors, kimi_k25, llama, write_file
+
+from bench.results import Row, measured, write
+from specdec.preflight.header import TARGET, read_header
+from specdec.preflight.source import LocalFolder, UnreadableError
+
+SHARDS, LAYERS, EXPERTS, WIDTH = 64, 61, 384, 2048
+ROUNDS = 5
+CLI = Path(sys.executable).with_name("kubectl-specdec")
+
+
+def expert(prefix: str, rows: int, columns: int) -> Tensors:
+    """One packed INT4 matrix."""
+    return {
+        f"{prefix}.weight_packed": ("I32", [rows, columns // 8]),
+        f"{prefix}.weight_scale": ("BF16", [rows, columns // 32]),
+        f"{prefix}.weight_shape": ("I32", [2]),
+    }
+
+
+def layer(number: int) -> Tensors:
+    """One layer's tensors: attention, shared expert and 384 experts."""
+    place = f"language_model.model.layers.{number}"
+    found: Tensors = {
+        f"{place}.{name}_layernorm.weight": ("BF16", [HIDDEN]) for name in ("input", "post_attention")
+    }
+    attention = {
+        "q_a": [1536, HIDDEN],
+        "q_b": [12288, 1536],
+        "kv_a": [576, HIDDEN],
+        "kv_b": [16384, 512],
+        "o": [HIDDEN, 8192],
+    }
+    found |= {f"{place}.self_attn.{name}_proj.weight": ("BF16", shape) for name, shape in attention.items()}
+    for index in range(EXPERTS if number else 1):
+        for name, rows, columns in (("gate", WIDTH, HIDDEN), ("up", WIDTH, HIDDEN), ("down", HIDDEN, WIDTH)):
+            found |= expert(f"{place}.mlp.experts.{index}.{name}_proj", rows, columns)
+    return found
+
+
+def make_target(folder: Path) -> tuple[int, int]:
+    """Write the synthetic target; returns bytes and tensors."""
+    fixture = kimi_k25()
+    fixture.write(folder)
+    (folder / "model.safetensors").unlink()
+    placed: dict[str, str] = {}
+    for shard in range(SHARDS):
+        tensors = layer(shard) if shard < LAYERS else {}
+        if shard == LAYERS:
+            tensors = {
+                f"language_model.{name}.weight": ("BF16", [VOCABULARY, HIDDEN])
+                for name in ("lm_head", "model.embed_tokens")
+            }
+        elif shard > LAYERS:
+            tensors = {f"vision_tower.{shard}.weight": ("BF16", [HIDDEN, HIDDEN])}
+        file = f"model-{shard + 1:05}-of-{SHARDS:06}.safetensors"
+        write_file(folder / file, tensors)
+        placed |= dict.fromkeys(tensors, file)
+    index = {"metadata": {}, "weight_map": placed}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return sum(path.stat().st_size for path in folder.iterdir()), len(placed)
+
+
+def run(*command: str | Path) -> tuple[float, float]:
+    """Run a command; returns seconds and peak MB."""
+    begin = time.perf_counter()
+    child = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"{command} ended with {child.returncode}")
+    return time.perf_counter() - begin, usage.ru_maxrss / 1024
+
+
+def refused(folder: Path) -> float:
+    """Milliseconds to refuse a header that says it is 100 MB long."""
+    path = folder / "model.safetensors"
+    with path.open("wb") as file:
+        file.write((100_000_000).to_bytes(8, "little"))
+        file.truncate(200_000_000)
+    begin = time.perf_counter()
+    try:
+        read_header(LocalFolder(folder), path.name, path.stat().st_size, TARGET)
+    except UnreadableError:
+        return (time.perf_counter() - begin) * 1000
+    raise SystemExit("a header of 100 MB was not refused")
+
+
+def main() -> None:
+    """Measure, interleaved."""
+    place = Path(tempfile.mkdtemp(prefix="specdec-bench-"))
+    try:
+        size, tensors = make_target(place / "kimi")
+        drafter = llama().write(place / "drafter")
+        print(
+            f"target: {size / 1e9:.0f} GB in {SHARDS} files, {tensors} tensors; Python {sys.version.split()[0]}"
+        )
+        judged, started, bare, hostile = [], [], [], []
+        for _ in range(ROUNDS):
+            judged.append(
+                run(
+                    CLI,
+                    "preflight",
+                    "--drafter",
+                    drafter,
+                    "--target",
+                    place / "kimi",
+                    "--engine-version",
+                    "0.5.23",
+                )
+            )
+            started.append(run(sys.executable, "-c", "import specdec.cli.preflight"))
+            bare.append(run(sys.executable, "-c", "pass"))
+            hostile.append(refused(place))
+        rows = [
+            measured(
+                "preflight of a 600 GB target, whole command", [seconds for seconds, _ in judged], "s", 2
+            ),
+            measured("its peak memory", [memory for _, memory in judged], "MB", 150),
+            measured(
+                "import of the command",
+                [a[0] - b[0] for a, b in zip(started, bare, strict=True)],
+                "s",
+                0.4,
+                "a bare interpreter",
+            ),
+            measured("refusing a header of 100 MB", hostile, "ms", 50),
+            Row("target", round(size / 1e9), "GB"),
+        ]
+        write("preflight", rows)
+    finally:
+        shutil.rmtree(place)
+
+
+if __name__ == "__main__":
+    main()

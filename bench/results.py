@@ -1,0 +1,44 @@
+"""Rows of a benchmark: kept as JSON, printed as a table."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / "build" / "bench"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure against its bar; `met` is None where there is no bar."""
+
+    row: str
+    value: float
+    unit: str
+    bar: float | None = None
+    against: str = ""
+    n: int = 1
+    spread: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the value is at most the bar."""
+        return None if self.bar is None else self.value <= self.bar
+
+
+def measured(row: str, values: list[float], unit: str, bar: float | None = None, against: str = "") -> Row:
+    """Make a row of repeated measurements: their median, and the range."""
+    spread = f"{min(values):.3g} to {max(values):.3g}"
+    return Row(row, round(statistics.median(values), 4), unit, bar, against, len(values), spread)
+
+
+def write(name: str, rows: list[Row]) -> None:
+    """Keep and print the rows."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    content = [asdict(row) | {"met": row.met} for row in rows]
+    (FOLDER / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    for row in rows:
+        bar = "" if row.bar is None else f"bar {row.bar:g} {row.unit}, {'met' if row.met else 'NOT MET'}"
+        print(f"{row.row:58} {row.value:>9g} {row.unit:3} {bar:22} n={row.n} {row.spread}")
