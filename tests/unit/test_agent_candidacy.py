@@ -325,7 +325,7 @@ async def test_a_fault_of_the_agents_own_ends_no_stream(monkeypatch):
         monkeypatch.setattr(subject, "probe_failure", lambda *_, **__: 1 / 0)
         scene.swap("b")
         await asyncio.sleep(5)
-        assert (scene.slot.serves, scene.candidate.reason) == ("home", "AgentFault")
+        assert (scene.slot.serves, scene.candidate.reason) == ("home", "InternalError")
 
 
 async def test_a_rollback_of_what_does_not_serve_does_nothing(monkeypatch):
@@ -360,6 +360,22 @@ async def test_a_dead_home_drafts_again_with_a_living_candidate_only(monkeypatch
         assert scene.slot.steps == 3
         await asyncio.sleep(5)
         assert (scene.slot.serves, scene.slot.steps) == ("home", 0)
+
+
+async def test_a_dead_home_is_forgotten_with_a_probe_that_passes_or_a_promotion(monkeypatch):
+    for promoted in (False, True):
+        async with running(Scene(monkeypatch, dead=True)) as scene:
+            scene.board.change(reason=subject.DEAD)
+            if promoted:
+                scene.swap("b")
+                await asyncio.sleep(2)
+                assert scene.board.status.reason == subject.DEAD
+                scene.candidacy.begin(Promote(revision="b"))
+            else:
+                scene.candidacy.begin(SetDrafting(drafting=Drafting.ON))
+                scene.candidacy.begin(Probe(id="1", revision="home"))
+                await asyncio.sleep(2)
+            assert (scene.board.status.reason, scene.slot.steps) == ("", 3)
 
 
 async def test_a_way_back_that_is_refused_turns_drafting_off(monkeypatch):

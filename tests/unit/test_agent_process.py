@@ -240,7 +240,7 @@ def test_a_broken_target_is_not_ready_and_alive(pod):
     pod.write_plan("good", target_path=str(pod.models / "gone"))
     pod.start()
     status = pod.wait(lambda status: status.phase is Phase.FAILED, 20, "Failed")
-    assert status.reason == "TargetFileMissing"
+    assert status.reason == "TargetNotFound"
     assert (pod.get("/ready")[0], pod.get("/live")[0]) == (503, 200)
 
 

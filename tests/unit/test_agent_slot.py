@@ -92,5 +92,5 @@ async def test_steps_are_ordered_by_what_was_ordered_before(slot):
 async def test_a_drafter_that_needs_other_arguments_needs_a_restart(slot):
     with pytest.raises(CheckpointRefusedError, match="--x 1") as caught:
         await slot.stage(overlay("long").drafter)
-    assert caught.value.reason == "RestartNeeded"
+    assert caught.value.reason == "NotSwappable"
     assert slot.loopback.orders == []

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("specdec.agent")
 
+DEAD = "DeadDrafter"
+"""The status' reason while home drafts nothing of use and is kept off."""
 RECOVERY_SECONDS = 30.0
 """How long a silent engine is asked again before it counts as lost."""
 SERVES = frozenset({CandidateState.PROBING, CandidateState.SERVING})
@@ -163,7 +165,7 @@ class Candidacy:
             except Exception as error:
                 # A fault of ours must not end users' streams: back to what is known to be good.
                 log.exception("a job of the agent failed")
-                await self._recover("AgentFault", f"the agent failed ({error!r}): see its log")
+                await self._recover("InternalError", f"the agent failed ({error!r}): see its log")
 
     async def _not_confirmed(self) -> None:
         await self._back("NotConfirmed", "no Confirm came in time: the dead-man switch took it back")
@@ -278,12 +280,19 @@ class Candidacy:
         self.home = self.serving
         self._jobs.deadline = None
         self._note(self.home.overlay.drafter, CandidateState.PROMOTED, confirm_by="")
+        self._forget_dead_home()
+
+    def _forget_dead_home(self) -> None:
+        """Say no longer that home is dead, once a probe or a promotion has shown otherwise."""
+        if self._board.status.reason == DEAD and self.home.overlay.drafter.revision not in self.dead:
+            self._board.change(reason="", message="")
 
     async def _probe(self, identity: str) -> None:
         finding = await self._jobs.wait(self._probe_serving(identity))
         revision = self.serving.overlay.drafter.revision
         if finding.result.passed:
             self.dead.discard(revision)
+            self._forget_dead_home()
         await self.apply_drafting()
 
     async def _probe_serving(self, identity: str) -> Finding:

@@ -93,7 +93,7 @@ class DrafterSlot:
         overlay = await link(self._state, self._models, drafter, self._around)
         if (overlay.arguments, overlay.environment) != (self._first.arguments, self._first.environment):
             raise CheckpointRefusedError(
-                "RestartNeeded",
+                "NotSwappable",
                 f"the drafter needs other arguments ({' '.join(overlay.arguments) or 'none'}) than SGLang runs with"
                 f" ({' '.join(self._first.arguments) or 'none'}): restart the pod with it",
             )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from specdec.engine.agent.candidacy import Candidacy
+from specdec.engine.agent.candidacy import DEAD, Candidacy
 from specdec.engine.agent.child import Child
 from specdec.engine.agent.failures import Blame, Failure, diagnose
 from specdec.engine.agent.judging import Surroundings, survey
@@ -48,6 +48,7 @@ Result = TypeVar("Result")
 
 TARGET_SECONDS = 120.0
 """Deadline for reading the target's headers."""
+NOT_THERE = frozenset({"FileMissing", "NoWeights", "PathOutsideModels"})
 WATCH_SECONDS = 0.2
 
 
@@ -119,7 +120,9 @@ class Start:
         try:
             found = await on_volume(TARGET_SECONDS, self._survey)
         except CheckpointRefusedError as refusal:
-            raise failed(f"Target{refusal.reason}", str(refusal)) from refusal
+            missing = refusal.reason in NOT_THERE
+            reason = "TargetNotFound" if missing else f"Target{refusal.reason}"
+            raise failed(reason, str(refusal)) from refusal
         except TimeoutError as error:
             raise failed(
                 "TargetVolumeHangs",
@@ -286,7 +289,7 @@ class Start:
     def _say_serving(self, finding: Finding, why_not: Failure | None) -> None:
         said: dict[str, Any] = {"reason": "", "message": ""}
         if finding.dead and self._overlay is not None:
-            said = {"reason": "DeadDrafter", "message": f"drafting is off: {finding.result.message}"}
+            said = {"reason": DEAD, "message": f"drafting is off: {finding.result.message}"}
         elif why_not is not None:
             said = {"reason": why_not.reason, "message": f"started without the drafter: {why_not.message}"}
         self.board.change(phase=self.phase_when_up, progress_at=now_text(), **said)
