@@ -108,6 +108,7 @@ async def _decide(
         registry=handlers.registry(store, loops.wake, unwatchable),
         settings=handlers.settings(unwatchable),
         standalone=True,
+        identity=lease.identity,  # else kopf looks the user's name up, and an image's user has none
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
     )
