@@ -66,6 +66,13 @@ def test_odd_traffic_alone_moves_nothing_when_the_probe_is_fine(settled):
     settled.then.condition("AcceptanceHealthy", "Unknown", "ProbeContradictsTraffic")
 
 
+def test_a_shift_of_the_workload_keeps_the_drafter_and_says_so_once(settled):
+    settled.when.quality("v2", Model(0.4, probe_quality=0.8)).time(2400)  # O-h03
+    settled.then.serves("v2").rollbacks(0).condition("Ready", "True")
+    settled.then.condition("AcceptanceHealthy", "Unknown", "ProbeContradictsTraffic")
+    settled.then.event("ProbeContradictsTraffic", "the drafter is kept", times=1)
+
+
 def test_a_dead_first_drafter_is_switched_off_and_users_are_served(scenario):
     scenario.given.drafters(v1=0.0, v2=0.8).server("v1", floor="2.2").traffic(1)
     scenario.when.time(30)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import chain
 
+from specdec.acceptance.verdict import Doubt
 from specdec.api.base import Condition
 from specdec.api.conditions import ConditionType, Reason, find
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
@@ -28,6 +29,7 @@ def events(done: Pass, after: SpecDecodeServerStatus) -> tuple[Event, ...]:
         refused,
         refused_again,
         superseded,
+        traffic_contradicted,
         would_have,
         drafting_switched,
         stalled,
@@ -127,6 +129,13 @@ def would_have(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
     now, then = _both(done, after, ConditionType.DRAFTER_CURRENT)
     if now and now.reason == Reason.OBSERVING and (then is None or then.message != now.message):
         yield Event(NORMAL, Reason.WOULD_HAVE, f"would have rolled out {version(done.scene.desired)}")
+
+
+def traffic_contradicted(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
+    """Live traffic looks bad and the probe does not: the drafter is kept."""
+    now, old = _both(done, after, ConditionType.ACCEPTANCE_HEALTHY)
+    if now and now.reason == Doubt.PROBE_CONTRADICTS and (old is None or old.reason != now.reason):
+        yield Event(WARNING, now.reason, now.message)
 
 
 def drafting_switched(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:

@@ -100,7 +100,10 @@ def acceptance(done: Pass) -> AcceptanceStatus | None:
     fresh = _shown(verdict, int(record.data.get("numSteps", 3)))
     old = done.before.acceptance
     same_drafter = done.before.active is not None and record.name in _named(done)
-    return old if old is not None and same_drafter and not _news(old, fresh) else fresh
+    if old is None or not same_drafter:
+        return fresh
+    probed_again = verdict.needs_probe and _reason(old) == Doubt.PROBE_CONTRADICTS
+    return old if probed_again or not _news(old, fresh) else fresh
 
 
 def _named(done: Pass) -> set[str]:
