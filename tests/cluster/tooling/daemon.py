@@ -81,7 +81,16 @@ def stop() -> None:
                 deadline=90,
                 pause=0.2,
             )
+        _unmount_leftovers()
         firewall.forget_docker(BRIDGE_ADDRESS)
+
+
+def _unmount_leftovers() -> None:
+    """Release what the daemon mounted and forgot, its network namespaces above all: it would hold the folder."""
+    mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for path in reversed(mounted):
+        if Path(path).is_relative_to(RUN) or Path(path).is_relative_to(DATA):
+            run("umount", path)
 
 
 def _unpack() -> None:

@@ -18,10 +18,8 @@ LOAD_DEADLINE = 900
 def load(image: str) -> None:
     """Load one image unless the node has it."""
     wanted = _content(json.loads(run("docker", "image", "inspect", image))[0])
-    found = _on_node(image)
-    if found == wanted:
+    if _on_node(image) == wanted:
         return
-    replaced = _identity_on_node(image) if found else None
     with step(f"load {image}"):
         if daemon.is_running():
             present = run(
@@ -32,9 +30,6 @@ def load(image: str) -> None:
             _import(lambda archive: _save(image, archive))
     if _on_node(image) != wanted:
         raise StepFailedError(f"the node still has another {image} after it was loaded")
-    if replaced:
-        # It lost its name and would keep its disk space.
-        run("docker", "exec", NODE, "crictl", "rmi", replaced)
 
 
 def _content(image: dict[str, Any]) -> tuple[str, list[str]]:
@@ -48,10 +43,6 @@ def _on_node(image: str) -> tuple[str, list[str]] | None:
         return None
     spec = json.loads(run("docker", "exec", NODE, "crictl", "inspecti", image))["info"]["imageSpec"]
     return spec["created"], spec["rootfs"]["diff_ids"]
-
-
-def _identity_on_node(image: str) -> str:
-    return str(json.loads(run("docker", "exec", NODE, "crictl", "inspecti", image))["status"]["id"])
 
 
 def _import(write: Callable[[IO[bytes]], None]) -> None:
