@@ -181,6 +181,12 @@ def test_an_index_must_tell_the_truth(folder, placed, code):
         assert found == set() if code is None else code in found
 
 
+def test_an_index_that_nests_without_end_is_refused_before_it_is_parsed(folder):
+    write_file(folder / "a.safetensors", {"w": ("F32", [2])})
+    (folder / "model.safetensors.index.json").write_bytes(b'{"weight_map":' + b"[" * 1_000_000)
+    assert blamed(folder) == {"IndexTooLarge"}
+
+
 def test_one_tensor_in_two_files_is_a_finding(folder):
     write_file(folder / "a.safetensors", {"w": ("F32", [2])})
     write_file(folder / "b.safetensors", {"w": ("F32", [2])})

@@ -14,6 +14,7 @@ from tests.support.judging import codes, judged, repairs
 from specdec.preflight.convert import ConvertRefusedError, convert
 from specdec.preflight.facts import PLUGIN_PATCHES, Convention, Declared
 from specdec.preflight.finding import Severity
+from specdec.preflight.loading import ABSOLUTE_TO_OFFSETS, Overlay, applied
 from specdec.preflight.preflight import RepairMode, Request, preflight
 from specdec.preflight.repair import Into
 from specdec.preflight.source import LocalFolder, UnreadableError
@@ -254,3 +255,29 @@ def test_a_file_that_shrinks_while_it_is_copied_is_refused(tmp_path):
     with pytest.raises(ConvertRefusedError, match="changed under its path"):
         convert(source, outcome.mended, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+# Applying the rules while loading.
+
+
+def test_rules_survive_their_file_and_do_to_tensors_what_the_checks_saw():
+    absolute = llama().mapping([5 * index for index in range(32000)], llama().t2d)
+    absolute.tensors = {f"module.{name}": kind for name, kind in absolute.tensors.items()}
+    absolute.tensors["verifier_norm.weight"] = ("BF16", [HIDDEN])
+    outcome = judged(absolute, **AUTO)
+    assert codes(outcome) == {}
+    rules = Overlay.from_json(json.loads(json.dumps(outcome.mended.overlay.to_json())))
+    assert rules == outcome.mended.overlay
+    read = [
+        ("module.d2t", np.array([0, 5, 10])),
+        ("verifier_norm.weight", np.zeros(2)),
+        ("module.fc.weight", np.ones(1)),
+    ]
+    loaded = dict(applied(rules, read, {ABSOLUTE_TO_OFFSETS: lambda ids: ids - np.arange(len(ids))}))
+    assert list(loaded) == ["d2t", "fc.weight"]
+    assert loaded["d2t"].tolist() == [0, 4, 8]
+
+
+def test_rules_of_a_newer_preflight_are_not_ignored():
+    with pytest.raises(KeyError):
+        list(applied(Overlay(transforms={"fc.weight": "rotate"}), [("fc.weight", np.ones(1))], {}))

@@ -15,6 +15,7 @@ from specdec.preflight.facts import PLUGIN_PATCHES, Convention, Declared
 from specdec.preflight.preflight import RepairMode, Request
 from specdec.preflight.preflight import preflight as judge
 from specdec.preflight.report import Report
+from specdec.preflight.source import LocalFolder
 from specdec.preflight.stories import STORIES
 
 
@@ -65,9 +66,10 @@ def preflight(ctx: click.Context, /, **given: object) -> None:  # fmt: skip
         return
     if not options.text("drafter"):
         raise click.UsageError("give --drafter (and --target), or --explain CODE")
-    report = judge(options.request()).report
+    request = options.request()
+    report = judge(request).report
     if given["digest"]:
-        report = replace(report, digests=_digests(options))
+        report = replace(report, digests=_digests(request))
     click.echo(_formatted(report, options.text("output")), nl=False)
     ctx.exit(report.exit_code)
 
@@ -140,21 +142,23 @@ def _formatted(report: Report, output: str) -> str:
     return human(report)
 
 
-def _digests(options: Options) -> dict[str, str]:
-    """Content digest of the drafter, header digest of the target; local folders only."""
-    from pathlib import Path  # noqa: PLC0415
-
+def _digests(request: Request) -> dict[str, str]:
+    """Every byte of a drafter, headers and sizes of a target; a repository's commit says both for nothing."""
     from specdec.preflight.checkpoint import CheckpointRefusedError  # noqa: PLC0415
     from specdec.preflight.digest import content_digest, header_digest  # noqa: PLC0415
 
     found = {}
-    for name, hashed in (("drafter", content_digest), ("target", header_digest)):
-        place = options.text(name)
-        if place and "://" not in place:
+    for name, source, hashed in (
+        ("drafter", request.drafter, content_digest),
+        ("target", request.target, header_digest),
+    ):
+        if isinstance(source, LocalFolder):
             try:
-                found[name] = hashed(Path(place))
+                found[name] = hashed(source.folder)
             except (CheckpointRefusedError, OSError) as error:
                 found[name] = f"none ({error})"
+        elif source is not None:
+            found[name] = source.label
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -21,10 +21,10 @@ from specdec.preflight.facts import LAYER_IDS, Case, mapping
 from specdec.preflight.finding import Repair, some
 from specdec.preflight.header import Entry
 from specdec.preflight.layout import LLAMA, Layout
+from specdec.preflight.loading import ABSOLUTE_TO_OFFSETS, NOTHING, Overlay
 from specdec.preflight.overlay import UNREAD
 from specdec.preflight.wiring import borrows_head, expected, flag, norm_before_fc, wiring
 
-ABSOLUTE_TO_OFFSETS = "absolute-to-offsets"
 WRAPPERS = ("module.", "_orig_mod.", "draft_model.", "drafter.", "eagle_module.", "eagle.", "model.")
 """Prefixes that training wrappers leave on every name."""
 VERIFIER = re.compile(r"^(verifier_\w+|target_\w+)\.")
@@ -40,30 +40,12 @@ class Into(StrEnum):
 
 
 @dataclass(frozen=True)
-class Overlay:
-    """What the plugin does while loading, beside the config that SGLang reads."""
-
-    renames: Mapping[str, str] = field(default_factory=dict)
-    transforms: Mapping[str, str] = field(default_factory=dict)
-    drops: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Content of overlay.json."""
-        return {"renames": dict(self.renames), "transforms": dict(self.transforms), "drops": list(self.drops)}
-
-    @property
-    def empty(self) -> bool:
-        """Whether a plain load does."""
-        return not (self.renames or self.transforms or self.drops)
-
-
-@dataclass(frozen=True)
 class Mended:
     """A case after its repairs."""
 
     case: Case
     repairs: tuple[Repair, ...] = ()
-    overlay: Overlay = Overlay()
+    overlay: Overlay = NOTHING
     into: Into = Into.OVERLAY
 
     @property
