@@ -12,6 +12,7 @@ import pytest
 
 from specdec.engine.agent import candidacy as subject
 from specdec.engine.agent.board import Board
+from specdec.engine.agent.failures import Blame, Failure
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError
 from specdec.engine.agent.probe import Finding
 from specdec.engine.agent.slot import Staged
@@ -428,5 +429,16 @@ async def test_an_engine_that_stays_silent_ends_the_candidacy(monkeypatch):
     ],
 )
 async def test_what_an_engines_end_makes_of_its_candidate(state, swapped_at, expected):
-    found = subject.gone(Candidate(revision="b", state=state, swapped_at=swapped_at))
+    found = subject.gone(
+        Candidate(revision="b", state=state, swapped_at=swapped_at), Failure("Killed", "", Blame.SURROUNDINGS)
+    )
     assert (found["candidate"].state if found else None) == expected
+    assert not found or found["candidate"].reason == "EngineEnded"
+
+
+def test_an_unexplained_end_under_a_candidate_is_laid_at_its_door():
+    crash = Failure("EngineExited", "IndexError", Blame.UNKNOWN)
+    serving = Candidate(revision="b", state=CandidateState.PROBING, swapped_at="2026")
+    staging = Candidate(revision="b", state=CandidateState.STAGING)
+    assert subject.gone(serving, crash)["candidate"].reason == "EngineCrashed"
+    assert subject.gone(staging, crash)["candidate"].reason == "EngineEnded"

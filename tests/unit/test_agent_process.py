@@ -35,8 +35,8 @@ from specdec.engine.protocol import (
 from specdec.engine.signing import sign
 
 STAND_IN = Path(__file__).parents[1] / "support" / "stand_in"
-QUALITIES = {"kimi": 0, "good": 1.0, "q70": 0.7, "q40": -1, "dead": 0.0, "renamed": 1.0}
-"""By name of the tiny model; the stand-in refuses to load one below 0."""
+QUALITIES = {"kimi": 0, "good": 1.0, "q70": 0.7, "q40": -1, "dead": 0.0, "renamed": 1.0, "embedding": 2.0}
+"""By name of the tiny model; the stand-in refuses to load one below 0 and dies of one above 1."""
 
 
 def free_port() -> int:
@@ -260,6 +260,14 @@ def test_a_killed_engine_comes_back_with_the_promoted_drafter_and_the_wanted_mod
     status = pod.wait(lambda status: status.boot != boot and status.phase is Phase.SERVING, 30, "restarted")
     assert (status.revision, status.steps) == ("r-good", 0)
     assert (status.candidate.state, status.candidate.reason) == (CandidateState.SWAPPED_BACK, "EngineEnded")
+
+
+def test_a_candidate_that_kills_the_engine_is_named_and_the_promoted_one_returns(pod, start):
+    boot = start().boot
+    pod.command(Swap(drafter=pod.drafter("embedding"), confirm_within_seconds=600))
+    status = pod.wait(lambda status: status.boot != boot and status.phase is Phase.SERVING, 30, "restarted")
+    assert (status.revision, status.steps) == ("r-good", 3)
+    assert (status.candidate.state, status.candidate.reason) == (CandidateState.SWAPPED_BACK, "EngineCrashed")
 
 
 def test_a_restarted_container_starts_with_what_was_promoted(pod, start):

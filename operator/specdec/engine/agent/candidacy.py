@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from specdec.engine.agent.board import MESSAGE_CHARACTERS
 from specdec.engine.agent.commands import TAKEN, refused
+from specdec.engine.agent.failures import Blame
 from specdec.engine.agent.jobs import Jobs, SupersededError
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError
 from specdec.engine.agent.probe import probe
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from specdec.engine.agent.board import Board
+    from specdec.engine.agent.failures import Failure
     from specdec.engine.agent.probe import Finding
     from specdec.engine.agent.slot import DrafterSlot, Staged
     from specdec.engine.protocol import DrafterRef
@@ -338,15 +340,16 @@ def probe_failure(finding: Finding, *, degenerate_before: bool) -> str:
     return ""
 
 
-def gone(candidate: Candidate | None) -> dict[str, Any]:
+def gone(candidate: Candidate | None, failure: Failure) -> dict[str, Any]:
     """What the status says of a candidate whose engine has ended: the next start has the promoted drafter."""
     if candidate is None or candidate.state not in UNDECIDED:
         return {}
     served = bool(candidate.swapped_at)
+    crashed = served and failure.blame in {Blame.UNKNOWN, Blame.DRAFTER}
     fields = {
         "state": CandidateState.SWAPPED_BACK if served else CandidateState.REFUSED,
-        "reason": "EngineEnded",
-        "message": "the engine ended while it was the candidate: the next start has the promoted drafter",
+        "reason": "EngineCrashed" if crashed else "EngineEnded",
+        "message": f"the engine ended while it was the candidate: {failure.message}"[:MESSAGE_CHARACTERS],
         "back_at": now_text() if served else "",
         "confirm_by": "",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -50,6 +51,8 @@ TARGET_SECONDS = 120.0
 """Deadline for reading the target's headers."""
 NOT_THERE = frozenset({"FileMissing", "NoWeights", "PathOutsideModels"})
 WATCH_SECONDS = 0.2
+BOOT = re.compile("[0-9a-f]{8}")
+"""Name of one start and of its folder below the run folder."""
 
 
 class StartFailedError(Exception):
@@ -338,7 +341,7 @@ def _prepare(run_dir: Path, launch: Launch) -> None:
     """Make the new run folder and drop those of earlier starts."""
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     for old in run_dir.parent.iterdir():
-        if old.is_dir() and not old.is_symlink():
+        if BOOT.fullmatch(old.name):
             shutil.rmtree(old, ignore_errors=True)
     run_dir.mkdir(mode=0o700)
     (run_dir / ADAPTIVE_FILE).write_text(launch.adaptive)

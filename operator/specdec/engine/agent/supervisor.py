@@ -78,9 +78,9 @@ class Supervisor:
             log.error("%s: %s", failure.reason, failure.message)
             self.board.change(
                 phase=Phase.FAILED, reason=failure.reason, message=failure.message, progress_at=now_text(),
-                **gone(self.board.status.candidate),
+                **gone(self.board.status.candidate, failure),
             )  # fmt: skip
-            why_not = failure if not attempt.with_drafter else None
+            why_not = None if attempt.with_drafter else why_not or failure
             await asyncio.sleep(attempt.pause_seconds)
 
     async def _one_life(self, attempt: Attempt, why_not: Failure | None) -> tuple[Attempt, Failure]:
@@ -97,7 +97,9 @@ class Supervisor:
             self.vitals.pid = running.child.pid
             served = time.monotonic()
             failure = await self._serve(start, running)
-            if time.monotonic() - served > STEADY_SECONDS:
+            away = running.candidacy is not None and running.candidacy.away
+            # What ended a candidate's service says nothing about the promoted drafter.
+            if away or time.monotonic() - served > STEADY_SECONDS:
                 steady = Attempt(rung=attempt.rung, with_drafter=attempt.with_drafter, blamed=attempt.blamed)
         except StartFailedError as error:
             failure = error.failure
