@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from . import daemon, layers
 from .places import NODE
-from .steps import StepFailedError, run, step
+from .steps import StepFailedError, run, step, wait_for
 
 IMPORT = ("docker", "exec", "--interactive", NODE, "ctr", "--namespace", "k8s.io", "images", "import", "-")
 
@@ -28,8 +28,8 @@ def load(image: str) -> None:
             _import(lambda archive: layers.write_archive(image, set(present), archive))
         else:
             _import(lambda archive: _save(image, archive))
-    if _on_node(image) != wanted:
-        raise StepFailedError(f"the node still has another {image} after it was loaded")
+        # The kubelet's side hears of it a moment after the import.
+        wait_for(f"the node to know the new {image}", lambda: _on_node(image) == wanted, deadline=30)
 
 
 def _content(image: dict[str, Any]) -> tuple[str, list[str]]:
