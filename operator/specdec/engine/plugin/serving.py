@@ -30,6 +30,12 @@ class Serving:
         """Target ids of the draft vocabulary, on the engine's device; None without one."""
         return self.worker.hot_token_id
 
+    def host_memory(self, size: int) -> Any:
+        """Bytes to stage a drafter in, pinned where the drafter is on a GPU: copies are then fast."""
+        import torch
+
+        return torch.empty(size, dtype=torch.uint8, pin_memory=self.pinned)
+
     def check_pointers(self) -> None:
         """Every tensor of the draft model lies where captured graphs know it.
 

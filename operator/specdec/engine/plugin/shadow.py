@@ -21,6 +21,9 @@ AUDITED = {
 makes w_kc and w_vc anew at every load, while captured graphs keep the old addresses."""
 
 
+ALIGNMENT = 64
+
+
 @dataclass(frozen=True)
 class Shadow:
     """The view to load into, and the clones behind it."""
@@ -31,42 +34,57 @@ class Shadow:
     """Parameters whose storage belongs to the target: their clones take a tensor and hold nothing."""
 
 
-def make(model: Any, target_pointers: frozenset[int], *, pinned: bool) -> Shadow:
-    """Clone the parameters of a draft model.
+def check(model: Any) -> None:
+    """Tell whether a draft model can be swapped in place at all.
 
     Raises
     ------
     RefusedError
-        The model can't be swapped in place.
+        It can't.
     """
+    import torch
+
     kind = type(model).__name__
     if kind not in AUDITED:
         raise RefusedError("NotSwappable", f"{kind} can't be swapped in place, only {', '.join(AUDITED)}")
     if getattr(model, "quant_config", None) is not None:
         raise RefusedError("NotSwappable", "a quantised drafter can't be swapped in place")
-    own = dict(model.named_parameters())
-    shared = frozenset(name for name, tensor in own.items() if tensor.data_ptr() in target_pointers)
-    clones = {
-        name: _clone(name, tensor, hollow=name in shared, pinned=pinned) for name, tensor in own.items()
-    }
-    return Shadow(_view(model, clones), clones, shared)
+    for name, parameter in model.named_parameters():
+        if type(parameter) is not torch.nn.Parameter or not parameter.dtype.is_floating_point:
+            raise RefusedError(
+                "NotSwappable", f"parameter {name} is a {type(parameter).__name__} of {parameter.dtype}"
+            )
 
 
-def _clone(name: str, parameter: Any, *, hollow: bool, pinned: bool) -> Any:
+def size(model: Any, target_pointers: frozenset[int]) -> int:
+    """Bytes that a shadow takes."""
+    return sum(_aligned(tensor) for tensor in model.parameters() if tensor.data_ptr() not in target_pointers)
+
+
+def make(model: Any, target_pointers: frozenset[int], buffer: Any) -> Shadow:
+    """Clone the parameters of a draft model into a buffer of bytes."""
     import torch
 
-    if type(parameter) is not torch.nn.Parameter or not parameter.dtype.is_floating_point:
-        raise RefusedError(
-            "NotSwappable", f"parameter {name} is a {type(parameter).__name__} of {parameter.dtype}"
-        )
-    if hollow:
-        data = torch.empty(parameter.shape, dtype=parameter.dtype, device="meta")
-    else:
-        # NaN stays where nothing is written, so "all finite" also means "written whole".
-        data = torch.full(parameter.shape, float("nan"), dtype=parameter.dtype, pin_memory=pinned)
-    clone = torch.nn.Parameter(data, requires_grad=False)
-    clone.__dict__.update(parameter.__dict__)
-    return clone
+    # All bits set is NaN in every float type: it stays where nothing is written, so "all finite" also means
+    # "written whole".
+    buffer.fill_(0xFF)
+    clones, shared, begin = {}, set(), 0
+    for name, parameter in model.named_parameters():
+        if parameter.data_ptr() in target_pointers:
+            shared.add(name)
+            data = torch.empty(parameter.shape, dtype=parameter.dtype, device="meta")
+        else:
+            end = begin + parameter.numel() * parameter.element_size()
+            data = buffer[begin:end].view(parameter.dtype).view(parameter.shape)
+            begin += _aligned(parameter)
+        clones[name] = torch.nn.Parameter(data, requires_grad=False)
+        clones[name].__dict__.update(parameter.__dict__)
+    return Shadow(_view(model, clones), clones, frozenset(shared))
+
+
+def _aligned(tensor: Any) -> int:
+    """Size of a tensor, rounded up so that the next one begins where any type may."""
+    return -(-tensor.numel() * tensor.element_size() // ALIGNMENT) * ALIGNMENT
 
 
 def _view(model: Any, clones: dict[str, Any]) -> Any:

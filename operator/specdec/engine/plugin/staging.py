@@ -23,6 +23,8 @@ class Staged:
     """A drafter that is ready to be copied into the serving one."""
 
     revision: str
+    buffer: Any
+    """Host memory that the weights lie in."""
     weights: dict[str, Any]
     """By parameter name, without those that the target owns."""
     token_map: Any
@@ -30,8 +32,8 @@ class Staged:
     load: LoadReport
 
 
-def stage(serving: Serving, folder: Path, revision: str) -> Staged:
-    """Read and check a drafter.
+def stage(serving: Serving, folder: Path, revision: str, buffer: Any) -> Staged:
+    """Read a drafter into a buffer and check it.
 
     Raises
     ------
@@ -39,7 +41,7 @@ def stage(serving: Serving, folder: Path, revision: str) -> Staged:
         With the first thing that stands in the way.
     """
     _check_config(serving, checkpoint.read_config(folder))
-    made = shadow.make(serving.model, serving.target_pointers, pinned=serving.pinned)
+    made = shadow.make(serving.model, serving.target_pointers, buffer)
     load = _fill(made, serving.model, folder)
     if reason := verdict(load):
         raise RefusedError(reason, sentence(load))
@@ -47,7 +49,7 @@ def stage(serving: Serving, folder: Path, revision: str) -> Staged:
     _check_finite(weights)
     token_map = made.view.hot_token_id
     _check_token_map(serving, token_map)
-    return Staged(revision, weights, token_map, load)
+    return Staged(revision, buffer, weights, token_map, load)
 
 
 def _check_config(serving: Serving, config: dict[str, Any]) -> None:

@@ -12,13 +12,16 @@ every commit (`admission`), so no request reads draft KV that another drafter wr
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 import time
 from collections import OrderedDict
 from pathlib import Path
+from typing import Any
 
 from specdec.engine.loopback import Commit, Outcome, Stage
-from specdec.engine.plugin import admission
+from specdec.engine.plugin import admission, shadow
 from specdec.engine.plugin.hooks import Patch
 from specdec.engine.plugin.load import in_flight
 from specdec.engine.plugin.refusal import RefusedError
@@ -26,8 +29,10 @@ from specdec.engine.plugin.serving import Serving, take
 from specdec.engine.plugin.staging import Staged, stage
 from specdec.engine.plugin.state import Engine
 
+log = logging.getLogger("specdec")
+
 KEPT = 2
-"""Staged drafters kept in host memory: the candidate and the one to go back to."""
+"""Drafters that host memory is taken for: the candidate and the one to go back to."""
 
 UNSUPPORTED = (
     ("enable_hierarchical_cache", "the hierarchical cache keeps draft KV that no key of ours reaches"),
@@ -45,17 +50,35 @@ class Stages:
         self._staged: OrderedDict[int, Staged] = OrderedDict()
         self._lock = threading.Lock()
         self._serving: Serving | None = None
+        self._obstacle: RefusedError | None = None
+        self._free: list[Any] = []
 
     def start(self, state: Engine) -> None:
-        """Look at the serving drafter once, when the scheduler is up."""
-        if state.drafts:
-            self._serving = take(state.scheduler)
+        """Look at the serving drafter and take the host memory, once, before the engine serves.
+
+        Pinned memory for 2 GB takes seconds to get, and the driver would make the serving engine wait for it.
+        """
+        if not state.drafts:
+            return
+        serving = self._serving = take(state.scheduler)
+        try:
+            _check_supported(state)
+            shadow.check(serving.model)
+        except RefusedError as obstacle:
+            self._obstacle = obstacle
+            return
+        size = shadow.size(serving.model, serving.target_pointers)
+        self._free = [serving.host_memory(size) for _ in range(KEPT)]
 
     def begin(self, state: Engine, number: int, order: Stage) -> None:
         """Stage in a thread; the outcome tells when it is done."""
+        serving, buffer = self._of(state), self._buffer()
         state.note(Outcome(number=number, state="working"))
         threading.Thread(
-            target=self._stage, args=(state, number, order), name=f"specdec-stage-{number}", daemon=True
+            target=self._stage,
+            args=(state, serving, buffer, number, order),
+            name=f"specdec-stage-{number}",
+            daemon=True,
         ).start()
 
     def find(self, number: int) -> Staged | None:
@@ -83,25 +106,54 @@ class Stages:
     def _of(self, state: Engine) -> Serving:
         if self._serving is None:
             raise RefusedError("NoDrafter", f"revision {state.revision!r} was started without a drafter")
+        if self._obstacle is not None:
+            raise self._obstacle
         return self._serving
 
-    def _stage(self, state: Engine, number: int, order: Stage) -> None:
-        began = time.perf_counter()
-        try:
-            _check_supported(state)
-            staged = stage(self._of(state), Path(order.overlay), order.revision)
-        except RefusedError as error:
-            state.note(Outcome(number=number, state="refused", reason=error.reason, message=error.message))
-            return
-        except Exception as error:  # noqa: BLE001 - a thread's exception would leave the order "working" for ever
-            state.note(Outcome(number=number, state="refused", reason="InternalError", message=repr(error)))
-            return
+    def _buffer(self) -> Any:
+        """Host memory for one drafter; the one that was staged longest ago makes room."""
         with self._lock:
-            self._staged[number] = staged
-            while len(self._staged) > KEPT:
-                self._staged.popitem(last=False)
-        took = time.perf_counter() - began
-        state.note(Outcome(number=number, state="done", seconds=f"{took:.6f}"))
+            if not self._free and len(self._staged) == KEPT:
+                self._free.append(self._staged.popitem(last=False)[1].buffer)
+            if not self._free:
+                raise RefusedError("Busy", "another drafter is being staged")
+            return self._free.pop()
+
+    def _stage(self, state: Engine, serving: Serving, buffer: Any, number: int, order: Stage) -> None:
+        began = time.perf_counter()
+        reason, message = "", ""
+        try:
+            _step_aside()
+            staged = stage(serving, Path(order.overlay), order.revision, buffer)
+        except RefusedError as error:
+            reason, message = error.reason, error.message
+        except Exception as error:
+            # An exception that only ended this thread would leave the order "working" for ever.
+            log.exception("order %d failed", number)
+            reason, message = "InternalError", repr(error)
+        with self._lock:
+            if reason:
+                self._free.append(buffer)
+            else:
+                self._staged[number] = staged
+        took = f"{time.perf_counter() - began:.6f}"
+        state.note(
+            Outcome(
+                number=number,
+                state="refused" if reason else "done",
+                reason=reason,
+                message=message,
+                seconds=took,
+            )
+        )
+
+
+def _step_aside() -> None:
+    """Let the scheduler's thread go first: one core for staging, and the lowest priority for this thread."""
+    import torch
+
+    torch.set_num_threads(1)
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
 
 
 def _check_supported(state: Engine) -> None:
