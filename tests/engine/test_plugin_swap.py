@@ -64,6 +64,14 @@ def test_the_way_back_needs_no_second_staging(engine: Engine, prompts):
     assert _check_answers(engine, prompts, 1.0) == 4.0
 
 
+def test_the_drafter_that_was_staged_longest_ago_makes_room(engine: Engine):
+    first, second, third = (engine.stage(models()[name], name) for name in ("q40", "good", "q70"))
+    assert (first.state, second.state, third.state) == ("done", "done", "done")
+    assert engine.order(Commit(stage=first.number)).reason == "NotStaged"
+    assert engine.order(Commit(stage=second.number)).state == "done"
+    assert engine.order(Commit(stage=third.number)).state == "done"
+
+
 def test_a_drafter_that_was_not_staged_can_not_be_committed(engine: Engine, prompts):
     outcome = engine.order(Commit(stage=10**6))
     assert (outcome.state, outcome.reason) == ("refused", "NotStaged")

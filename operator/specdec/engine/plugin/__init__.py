@@ -37,9 +37,10 @@ What the plugin answers
   `[true]` within one decode batch and waits for no request; the outcome is in `Report.outcomes`
   under N, on every rank.
   - `stage` reads and checks in a thread: "working", then "done" or "refused". Poll the report: 10 ms for the
-    tests' drafters, 1 s for 1.9 GB on an H200 (requests take 1.5 times as long meanwhile). Host memory for two staged drafters is taken at the start;
-    the one staged longest ago makes room for the next, and two at a time are refused (Busy). So stage the
-    promoted drafter first: the way back is then one `commit`.
+    tests' drafters, 1 s for 1.9 GB on an H200 (requests take 1.5 times as long meanwhile). Host memory for two
+    staged drafters is taken at the start; the one staged longest ago makes room for the next, even if that is
+    then refused, and two at a time are refused (Busy). So stage the promoted drafter first: the way back is
+    then one `commit`.
   - `commit` is done when the HTTP answer is there; the pause is 1 ms for the tests' drafters, 36 ms for
     1.9 GB on one H200, 23 ms on two. All ranks must have staged it, or all refuse (NotStaged).
     A staged drafter may be committed again. The cache keys change with every commit, so no request ever
