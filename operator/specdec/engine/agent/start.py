@@ -103,7 +103,7 @@ class Start:
             It did not come to serve; `child` may still have to be stopped.
         """
         self.board.change(phase=Phase.STAGING, boot=self.boot, revision="", digest="", steps=0, drafting=Drafting.OFF,
-                          reason="", message="", warmup=None, rung=RUNGS[attempt.rung].name, progress_at=now_text())  # fmt: skip
+                          reason="", message="reading the target's headers", warmup=None, rung=RUNGS[attempt.rung].name, progress_at=now_text())  # fmt: skip
         await self._check_target()
         if attempt.with_drafter and self.plan.drafter is not None:
             why_not = await self._stage_drafter()
@@ -131,7 +131,7 @@ class Start:
                 "TargetVolumeHangs",
                 f"{self.plan.target_path} could not be read within {TARGET_SECONDS:.0f} s: check the volume",
             ) from error
-        self.board.change(target_digest=found)
+        self.board.change(target_digest=found, message="staging the drafter")
 
     def _survey(self) -> str:
         folder = inside(self.settings.models_dir, self.plan.target_path)
@@ -191,7 +191,9 @@ class Start:
             ) from error
         self.loopback = Loopback(self.run_dir, self.settings.engine_port, own, self.plan.served_name)
         log.info("started SGLang as process %d, boot %s: %s", child.pid, self.boot, " ".join(launch.argv))
-        self.board.change(phase=Phase.LOADING_WEIGHTS, progress_at=now_text())
+        self.board.change(
+            phase=Phase.LOADING_WEIGHTS, message="SGLang's process was started", progress_at=now_text()
+        )
         return child
 
     def _mark(self, mark: Mark) -> None:
@@ -236,7 +238,8 @@ class Start:
 
     async def _warm_up(self, loopback: Loopback, report: Report) -> Finding:
         """Send own requests until VERIFY was reached, or plain decoding if nothing drafts."""
-        self.board.change(phase=Phase.WARMING_UP, message="", progress_at=now_text())
+        waits = f"sending own requests for at most {self.plan.warmup_seconds} s"
+        self.board.change(phase=Phase.WARMING_UP, message=waits, progress_at=now_text())
         try:
             finding = await probe(
                 loopback,
