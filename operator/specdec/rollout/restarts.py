@@ -86,7 +86,8 @@ def _failed_before(pod: PodView, plan: LaunchPlan) -> bool:
 
 
 def _older(pod: PodView, plan: LaunchPlan) -> bool:
-    return pod.created < (seconds(plan.written_at) or 0.0)
+    """Whether a pod was surely there before the plan: Kubernetes cuts its birth down to the second."""
+    return pod.created + 1.0 <= (seconds(plan.written_at) or 0.0)
 
 
 def _calm(pods: tuple[PodView, ...] | list[PodView], replicas: int) -> bool:
