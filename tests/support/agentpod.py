@@ -118,7 +118,9 @@ class AgentPod:
     def command(self, command: Command, **changes: Any) -> tuple[int, Answer]:
         """Send a signed command with the next assignment, unless `changes` says otherwise."""
         self.assignment = changes.get("assignment", self.assignment + 1)
-        envelope = Envelope(assignment=self.assignment, epoch=changes.get("epoch", self.epoch), command=command)
+        envelope = Envelope(
+            assignment=self.assignment, epoch=changes.get("epoch", self.epoch), command=command
+        )
         body = envelope.model_dump_json(by_alias=True).encode()
         token = changes.get("token") or sign(
             changes.get("key", self.key), pod_uid=changes.get("pod_uid", POD_UID), body=body
