@@ -153,6 +153,7 @@ class Hub(BaseHTTPRequestHandler):
 
     folder: Path
     sent = 0
+    requests = 0
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         return
@@ -177,6 +178,8 @@ class Hub(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, body: bytes) -> None:
         type(self).sent += len(body)
+        # The client also asks for what has nothing to do with the repository.
+        type(self).requests += "/org/drafter" in self.path
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -186,7 +189,7 @@ class Hub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch) -> Iterator[type[Hub]]:
-    Hub.folder, Hub.sent = llama().write(tmp_path / "served"), 0
+    Hub.folder, Hub.sent, Hub.requests = llama().write(tmp_path / "served"), 0, 0
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -219,6 +222,8 @@ def test_a_repository_is_judged_by_ranges_and_its_revision_is_pinned(hub, place)
     assert "hf://org/drafter@c0ffee" in done.stdout
     # Config, header and the two tables of the token map; the weights have gigabytes.
     assert hub.sent < 1 << 20
+    # The listing, the config, the header with its length, d2t and t2d.
+    assert hub.requests == 5
 
 
 @pytest.mark.parametrize("name", ["hf://org/nothing", "hf://org/drafter@gone"])

@@ -237,13 +237,13 @@ def judged_header(content: bytes) -> None:
     assert sum(entry.end - entry.start for entry in header.entries) <= len(content)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(content):
     judged_header(content)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.text(max_size=12), tensor_like | json_values, max_size=5), st.binary(max_size=64))
 def test_any_json_is_read_or_refused(header, data):
     raw = json.dumps(header).encode()
@@ -256,7 +256,7 @@ KEYS = (
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=120, deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.dictionaries(st.sampled_from(KEYS), json_values, max_size=12))
 def test_any_config_values_are_judged_without_a_traceback(keys):
     header = json.dumps(laid_out({"midlayer.fc.weight": ("F32", [2]), "d2t": ("I64", [1])})).encode()

@@ -17,6 +17,7 @@ from huggingface_hub.utils._http import get_session
 from specdec.preflight.source import UnreadableError
 
 SECONDS = 30.0
+HEAD = 128 << 10
 HINT = "check the name, the revision, HF_TOKEN and HF_ENDPOINT"
 NETWORK_ERRORS = (HfHubHTTPError, OfflineModeIsEnabled, OSError, RuntimeError, ValueError)
 """What the client raises when it can't reach or read a repository."""
@@ -30,6 +31,8 @@ class HubRepository:
     revision: str
     commit: str = ""
     _sizes: dict[str, int] = field(default_factory=dict)
+    _head: tuple[str, bytes] = ("", b"")
+    """Beginning of the file that was begun last: length, header and small files come in one request."""
 
     @classmethod
     def named(cls, text: str) -> HubRepository:
@@ -59,6 +62,13 @@ class HubRepository:
 
     def read(self, name: str, start: int, count: int) -> bytes:
         """Read a range of a file."""
+        if start == 0 and count < HEAD and self._head[0] != name:
+            self._head = (name, self._fetch(name, 0, min(HEAD, self._sizes.get(name, HEAD))))
+        if self._head[0] == name and start + count <= len(self._head[1]):
+            return self._head[1][start : start + count]
+        return self._fetch(name, start, count)
+
+    def _fetch(self, name: str, start: int, count: int) -> bytes:
         if count <= 0:
             return b""
         url = hf_hub_url(self.name, name, revision=self.commit or self.revision)

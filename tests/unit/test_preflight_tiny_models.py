@@ -1,0 +1,45 @@
+"""The tiny models that the real engine serves, judged: what headers show is found, what they can't is left to the engine."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.models import make
+from tests.support.models.broken import BUILDERS
+
+from specdec.preflight.preflight import RepairMode, Request, preflight
+from specdec.preflight.source import LocalFolder
+
+VERDICTS = {
+    "good": None, "q70": None, "q40": None, "embedding": None,
+    "dead": None, "not_finite": None, "other_config": None, "other_dtype": None,
+    "renamed": "ParametersNotFed", "wrong_shape": "ShapesDiffer", "missing_tensor": "ParametersNotFed",
+    "no_token_map": "TokenMapMissing", "absolute_token_map": "TokenMapAbsolute", "truncated": "FileTruncated",
+    "no_config": "ConfigMalformed",
+}  # fmt: skip
+"""First blocking code without repair; None passes, among them what only values show (dead, not_finite)."""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+    made = make(root, [name for name in ("kimi", *VERDICTS) if name not in BUILDERS])
+    for name in VERDICTS.keys() & BUILDERS.keys():
+        BUILDERS[name](root / name)
+        made[name] = root / name
+    return made
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_a_tiny_drafter_gets_its_verdict(models, name):
+    request = Request(
+        LocalFolder(models[name]), LocalFolder(models["kimi"]), "0.5.23", repair=RepairMode.NEVER
+    )
+    blocking = preflight(request).report.blocking
+    assert (blocking[0].code if blocking else None) == VERDICTS[name]
+
+
+def test_the_tiny_drafter_with_absolute_ids_is_mended(models):
+    request = Request(LocalFolder(models["absolute_token_map"]), LocalFolder(models["kimi"]), "0.5.23")
+    outcome = preflight(request)
+    assert not outcome.report.blocking
+    assert outcome.mended.overlay.transforms == {"d2t": "absolute-to-offsets"}
