@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.support.engine import Launch, failing_start, models, start_report
 from tests.support.headers import HIDDEN, VOCABULARY, Tensors, kimi_k25, llama, write_file
 
 from bench.results import Row, measured, write
@@ -78,13 +79,13 @@ def make_target(folder: Path) -> tuple[int, int]:
     return sum(path.stat().st_size for path in folder.iterdir()), len(placed)
 
 
-def run(*command: str | Path) -> tuple[float, float]:
-    """Run a command; returns seconds and peak MB."""
+def run(*command: str | Path, expected: int = 0) -> tuple[float, float]:
+    """Run a command that must end so; returns seconds and peak MB."""
     begin = time.perf_counter()
     child = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
+    if child.returncode != expected:
         raise SystemExit(f"{command} ended with {child.returncode}")
     return time.perf_counter() - begin, usage.ru_maxrss / 1024
 
@@ -103,6 +104,32 @@ def refused(folder: Path) -> float:
     raise SystemExit("a header of 100 MB was not refused")
 
 
+def preflight_command(drafter: Path, target: Path) -> tuple[str | Path, ...]:
+    """The command line of a person."""
+    return (CLI, "preflight", "--drafter", drafter, "--target", target, "--engine-version", "0.5.23")
+
+
+def against_the_engine() -> list[Row]:
+    """The same fault (names that SGLang drops) found by the preflight, and by loading the pair on the real engine."""
+    name = "the fault of a tiny pair's names, found by"
+    try:
+        begin = time.perf_counter()
+        with failing_start(Launch(drafter="renamed")) as engine:
+            loaded = time.perf_counter() - begin
+            if start_report(engine).reason != "TensorsNotConsumed":
+                raise SystemExit(f"the engine ended for another reason, see {engine.log}")
+    except RuntimeError as error:
+        print(f"not compared with the engine: {error}")
+        return []
+    judged = [
+        run(*preflight_command(models()["renamed"], models()["kimi"]), expected=1)[0] for _ in range(ROUNDS)
+    ]
+    return [
+        Row(f"{name} loading it on the engine", round(loaded, 2), "s"),
+        measured(f"{name} the preflight", judged, "s", 2, "loading it on the engine"),
+    ]
+
+
 def main() -> None:
     """Measure, interleaved."""
     place = Path(tempfile.mkdtemp(prefix="specdec-bench-"))
@@ -114,18 +141,7 @@ def main() -> None:
         )
         judged, started, bare, hostile = [], [], [], []
         for _ in range(ROUNDS):
-            judged.append(
-                run(
-                    CLI,
-                    "preflight",
-                    "--drafter",
-                    drafter,
-                    "--target",
-                    place / "kimi",
-                    "--engine-version",
-                    "0.5.23",
-                )
-            )
+            judged.append(run(*preflight_command(drafter, place / "kimi")))
             started.append(run(sys.executable, "-c", "import specdec.cli.preflight"))
             bare.append(run(sys.executable, "-c", "pass"))
             hostile.append(refused(place))
@@ -144,7 +160,7 @@ def main() -> None:
             measured("refusing a header of 100 MB", hostile, "ms", 50),
             Row("target", round(size / 1e9), "GB"),
         ]
-        write("preflight", rows)
+        write("preflight", rows + against_the_engine())
     finally:
         shutil.rmtree(place)
 
