@@ -358,9 +358,13 @@ async def test_a_dead_home_drafts_again_with_a_living_candidate_only(monkeypatch
         assert scene.slot.steps == 0
         scene.swap("b", within=5)
         await asyncio.sleep(3)
-        assert scene.slot.steps == 3
+        assert (scene.slot.steps, scene.board.status.steps, scene.board.status.drafting) == (
+            3,
+            3,
+            Drafting.ON,
+        )
         await asyncio.sleep(5)
-        assert (scene.slot.serves, scene.slot.steps) == ("home", 0)
+        assert (scene.slot.serves, scene.slot.steps, scene.board.status.steps) == ("home", 0, 0)
 
 
 async def test_a_dead_home_is_forgotten_with_a_probe_that_passes_or_a_promotion(monkeypatch):

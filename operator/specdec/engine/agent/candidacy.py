@@ -196,7 +196,9 @@ class Candidacy:
     async def apply_drafting(self) -> None:
         """Bring the steps in force to what is wanted."""
         on = self.drafting is Drafting.ON and self.serving.overlay.drafter.revision not in self.dead
-        steps = self.slot.most_steps if on else 0
+        await self._draft(self.slot.most_steps if on else 0)
+
+    async def _draft(self, steps: int) -> None:
         await self.slot.draft(steps)
         self._board.change(steps=steps, drafting=Drafting.ON if steps else Drafting.OFF)
 
@@ -300,7 +302,7 @@ class Candidacy:
     async def _probe_serving(self, identity: str) -> Finding:
         """Probe what serves; a drafter that is switched off drafts for that long."""
         try:
-            await self.slot.draft(self.slot.most_steps)
+            await self._draft(self.slot.most_steps)
             finding = await probe(
                 self.slot.loopback, identity=identity, revision=self.serving.overlay.drafter.revision
             )
