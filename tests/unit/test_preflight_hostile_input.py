@@ -202,6 +202,39 @@ def test_control_characters_of_a_hostile_name_do_not_reach_the_report(folder):
     assert len(report.compact()) <= 4096
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"hidden_size": 10**4000, "intermediate_size": 10**4000},
+        {"num_hidden_layers": 10**9, "vocab_size": 10**300, "draft_vocab_size": 10**299},
+        {"eagle_config": {"eagle_aux_hidden_state_layer_ids": list(range(20_000))}},
+        {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [10**4000] * 3}},
+        {"rope_scaling": {"factor": 10**4000}, "max_position_embeddings": 10**4000},
+        {"architectures": ["\x1b[31mred\n" * 2000]},
+        {f"key{index}": index for index in range(40_000)},
+    ],
+    ids=lambda keys: next(iter(keys)),
+)
+def test_huge_values_cost_no_time_and_no_long_report(folder, keys):
+    llama().with_config(**keys).write(folder)
+    begin = time.monotonic()
+    report = preflight(Request(LocalFolder(folder), LocalFolder(folder), "0.5.23")).report
+    text = json.dumps(report.to_json())
+    assert time.monotonic() - begin < 5
+    assert len(text) < 20_000
+    assert "u001b" not in text
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_a_finding(folder):
+    class Shrinking(LocalFolder):
+        def read(self, name: str, start: int, count: int) -> bytes:
+            return super().read(name, start, count)[: None if start <= 8 else 3]
+
+    llama().write(folder)
+    report = preflight(Request(Shrinking(folder), None, "0.5.23")).report
+    assert report.blocking[0].code == "FileTruncated"
+
+
 class Memory:
     """A folder without a disk, for fuzzing."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -43,7 +44,7 @@ class Arguments:
     def number(self, name: str) -> int | None:
         """Value as a whole number; None if it is not given or none."""
         text = self.text(name)
-        return int(text) if text.lstrip("-").isdecimal() else None
+        return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
 
     @property
     def drafts(self) -> bool:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from specdec.preflight.facts import Case
-from specdec.preflight.finding import Fault, Finding, Severity
+from specdec.preflight.finding import Fault, Finding, Severity, printable
 
+MOST = 800
+"""Characters of a finding's part: names come from strangers' files."""
 Judge = Callable[[Case], Fault | None]
 
 
@@ -33,7 +35,8 @@ class Check:
         if fault is None:
             return None
         severity = fault.severity or self.severity
-        return Finding(self.code, severity, fault.found, fault.expected, fault.hint, self.source)
+        found, expected = printable(fault.found, MOST), printable(fault.expected, MOST)
+        return Finding(self.code, severity, found, expected, fault.hint, self.source)
 
 
 def check(

@@ -19,7 +19,7 @@ from specdec.preflight.overlay import canonical
 from specdec.preflight.reading import CONFIG, INDEX
 from specdec.preflight.repair import Mended
 from specdec.preflight.source import Source
-from specdec.preflight.tokens import CODES
+from specdec.preflight.tokens import CODES, read_whole
 
 CHUNK = 4 << 20
 
@@ -110,7 +110,7 @@ def _write_file(source: Source, tensors: list[Kept], path: Path) -> None:
 def _copy(source: Source, kept: Kept, file: BinaryIO) -> None:
     entry = kept.entry
     if kept.transform == ABSOLUTE_TO_OFFSETS:
-        ids = array(CODES[entry.dtype], source.read(entry.file, entry.start, entry.end - entry.start))
+        ids = array(CODES[entry.dtype], read_whole(source, entry))
         file.write(array(ids.typecode, (target - index for index, target in enumerate(ids))).tobytes())
         return
     for start in range(entry.start, entry.end, CHUNK):

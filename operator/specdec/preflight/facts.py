@@ -187,17 +187,19 @@ def mapping(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+MOST = 1 << 40
+"""No size of a model is larger; products of larger ones would be work for an attacker."""
+
+
 def number(config: Mapping[str, Any], key: str) -> int | None:
     """Whole number above 0; None if it is absent or something else."""
     value = config.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return value if type(value) is int and 0 < value < MOST else None
 
 
 def numbers(config: Mapping[str, Any], key: str) -> tuple[int, ...] | None:
     """List of whole numbers; None if it is absent or something else."""
     value = config.get(key)
-    if not isinstance(value, list) or not all(
-        isinstance(item, int) and not isinstance(item, bool) for item in value
-    ):
+    if not isinstance(value, list) or not all(type(item) is int and abs(item) < MOST for item in value):
         return None
     return tuple(value)

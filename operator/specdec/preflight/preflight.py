@@ -104,7 +104,7 @@ def resolved(case: Case) -> Mapping[str, Any]:
     found: dict[str, Any] = {}
     boundaries = captured(case)
     if boundaries is not None:
-        found["capturedLayerInputs"] = list(boundaries)
+        found["capturedLayerInputs"] = list(boundaries[:64])
     steps = case.arguments.number("--speculative-num-steps")
     if steps is not None:
         found["numSteps"] = steps

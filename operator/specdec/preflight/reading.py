@@ -6,6 +6,7 @@ Only config.json, the index, headers and a drafter's token map (two small intege
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -120,8 +121,8 @@ def read_json(source: Source, name: str, size: int, most: int, code: str) -> dic
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"it has {some(sorted({name for name in names if names.count(name) > 1}))} twice")
+        counts = Counter(name for name, _ in pairs)
+        raise ValueError(f"it has {some([name for name, count in counts.most_common(9) if count > 1])} twice")
     return found
 
 

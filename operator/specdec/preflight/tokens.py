@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from specdec.preflight.header import Entry
-from specdec.preflight.source import Source
+from specdec.preflight.source import Source, UnreadableError
 
 MOST_BYTES = 2 << 20
 CODES = {"I64": "q", "I32": "i"}
@@ -59,13 +59,29 @@ def read_token_map(source: Source, entries: Mapping[str, Entry], vocabulary: int
     d2t, t2d = _table(entries, "d2t"), _table(entries, "t2d")
     offsets: array[int] | None = None
     if d2t is not None and d2t.dtype in CODES and len(d2t.shape) == 1:
-        offsets = array(CODES[d2t.dtype], source.read(d2t.file, d2t.start, d2t.end - d2t.start))
+        offsets = array(CODES[d2t.dtype], read_whole(source, d2t))
         if sys.byteorder == "big":
             offsets.byteswap()
     marks = None
     if t2d is not None and t2d.dtype in {"BOOL", "U8", "I8"} and len(t2d.shape) == 1:
-        marks = source.read(t2d.file, t2d.start, t2d.end - t2d.start)
+        marks = read_whole(source, t2d)
     return TokenMap(offsets, marks, vocabulary)
+
+
+def read_whole(source: Source, entry: Entry) -> bytes:
+    """Read one tensor's data.
+
+    Raises
+    ------
+    UnreadableError
+        The file ends inside it, or can't be read.
+    """
+    content = source.read(entry.file, entry.start, entry.end - entry.start)
+    if len(content) < entry.end - entry.start:
+        raise UnreadableError(
+            "FileTruncated", f"{entry.file} ends inside {entry.name}", "a whole file", "copy the file again"
+        )
+    return content
 
 
 def _table(entries: Mapping[str, Entry], name: str) -> Entry | None:

@@ -205,6 +205,7 @@ def pipeline_with_eagle3(case: Case) -> Fault | None:
 
 
 @check(
+    severity=Severity.WARNING,
     symptom="Accept length falls (2.35 to 1.48 in a report), adaptive steps are switched off.",
     mend="Serve replicas instead.",
     source="sgl-project/sglang#16274; speculative/adaptive_spec_params.py",
@@ -215,7 +216,9 @@ def attention_data_parallel(case: Case) -> Fault | None:
     old = case.arguments.has("--enable-dp-attention")
     if not case.arguments.drafts or not (ranks > 1 or old):
         return None
-    return Fault("data-parallel attention with a drafter", "none", "use replicas instead")
+    # With the plugin drafting must be switched on all ranks at once, which these can't.
+    severity = Severity.ERROR if case.patches else None
+    return Fault("data-parallel attention with a drafter", "none", "use replicas instead", severity)
 
 
 @check(

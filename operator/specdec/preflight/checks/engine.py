@@ -6,7 +6,7 @@ from specdec.preflight.capabilities import TABLE, first_with
 from specdec.preflight.capture import KIMI
 from specdec.preflight.check import check
 from specdec.preflight.facts import Case
-from specdec.preflight.finding import Fault, Severity
+from specdec.preflight.finding import Fault, Severity, printable
 
 FUSION_SWITCH = "--enforce-disable-flashinfer-allreduce-fusion"
 
@@ -23,7 +23,7 @@ def engine_version_unknown(case: Case) -> Fault | None:
         return None
     known = list(TABLE)
     return Fault(
-        f"SGLang version {case.version or '(none given)'}",
+        f"SGLang version {printable(case.version) or '(none given)'}",
         f"one of {known[0]} to {known[-1]}",
         "only what holds for every version was checked; name the image's exact version",
     )
