@@ -45,7 +45,7 @@ def judge(place: Path, drafter: Fixture, *more: str, version: str = "0.5.23"):
         ("sound", llama(), "0.5.23", 0),
         ("mended", speculators(), "0.5.23", 0),
         ("head-missing", mla().without("lm_head.weight").with_config(norm_before_residual=True), "0.5.23", 1),
-        ("seed", llama().renamed("midlayer.", "layers.0."), "0.5.9", 1),
+        ("old-image", llama().renamed("midlayer.", "layers.0."), "0.5.9", 1),
         ("unknown-version", llama(), "0.9.0", 2),
     ],
 )
