@@ -19,13 +19,13 @@ lint: setup ## Check style, types, import contracts and that generated files are
 	@$(RUN) ruff format --check --quiet .
 	@$(RUN) mypy
 	@$(RUN) lint-imports
-	@$(RUN) python -m specdec.api.crd --check
 	@$(RUN) python -m specdec.preflight.reference --check
 
 unit: setup ## Run the tests that need neither engine nor cluster (seconds)
 	@$(RUN) pytest tests/unit tests/scenarios
 
 test: lint cluster ## Run everything that CI checks, on the real engine and the real cluster
+	@$(RUN) python -m tests.cluster engine
 	@$(RUN) pytest tests/unit tests/scenarios tests/engine tests/cluster
 
 demo: cluster ## Show the main job: from kubectl apply to an automatic rollback (build/demo.png)
@@ -37,7 +37,7 @@ cluster: setup ## Bring up the kind cluster with its images, and the engine for 
 	@$(RUN) python -m tests.cluster engine
 
 generate: setup ## Write the CRD and the reference pages from the code
-	@$(RUN) python -m specdec.api.crd
+	@$(RUN) python -m specdec.api.crd crds
 	@$(RUN) python -m specdec.preflight.reference
 
 bench-%: setup ## Measure one thing: bench-preflight, bench-probes (SGLang's wheels from the package index)

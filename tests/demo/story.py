@@ -57,6 +57,7 @@ class Story:
 
     def run(self) -> tuple[Result, list[Record]]:
         """Tell the whole story; the result says which promises were kept."""
+        clean_up()
         install.namespace(NAMESPACE)
         kubectl("apply", "-f", str(EXAMPLES / "models.yaml"))
         with rows(NAMESPACE, SERVER), events(NAMESPACE):

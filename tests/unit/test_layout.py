@@ -21,7 +21,9 @@ def test_no_file_is_longer_than_400_lines():
 def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Length of a function less its docstring."""
     documented = ast.get_docstring(function, clean=False)
-    return (function.end_lineno or 0) - function.lineno + 1 - (documented.count("\n") + 1 if documented else 0)
+    return (
+        (function.end_lineno or 0) - function.lineno + 1 - (documented.count("\n") + 1 if documented else 0)
+    )
 
 
 def test_no_function_is_longer_than_40_lines_of_code():

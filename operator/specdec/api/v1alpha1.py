@@ -241,8 +241,10 @@ class RevisionStatus(ApiModel):
 
 
 class AcceptanceStatus(ApiModel):
-    """What live traffic shows of the active drafter."""
+    """What live traffic shows of the serving drafter."""
 
+    revision: str = ""
+    """The serving revision that these figures are of."""
     accept_length: str = ""
     """1 + correct drafts / verify calls, a decimal string."""
     accept_rate: str = ""
@@ -303,7 +305,7 @@ class SpecDecodeServerStatus(ApiModel):
     last_good: RevisionStatus | None = None
     """What a rollback returns to."""
     acceptance: AcceptanceStatus | None = None
-    """What live traffic shows of the active drafter."""
+    """What live traffic shows of the serving drafter."""
     rollout: str = ""
     """The rollout in a word, for the printer column: Idle, Staging, Probing, Judging, RolledBack, Refused, Paused ..."""
     reason: str = ""

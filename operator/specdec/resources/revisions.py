@@ -39,7 +39,11 @@ def controller_revision(server: SpecDecodeServer, record: RevisionRecord) -> dic
 def revision_record(manifest: dict[str, Any]) -> RevisionRecord:
     """Read a record back from its ControllerRevision."""
     verdict = json.loads(manifest["metadata"].get("annotations", {}).get(VERDICT, "{}"))
-    known = {key: str(value) for key, value in verdict.items() if key in _VERDICT_FIELDS}
+    known: dict[str, Any] = {
+        key: int(value) if key in _NUMBERS else str(value)
+        for key, value in verdict.items()
+        if key in _VERDICT_FIELDS
+    }
     return RevisionRecord(
         name=manifest["metadata"]["name"],
         number=int(manifest["revision"]),
@@ -47,3 +51,6 @@ def revision_record(manifest: dict[str, Any]) -> RevisionRecord:
         uid=str(manifest["metadata"].get("uid", "")),
         **known,
     )
+
+
+_NUMBERS = frozenset({"requests", "calls"})

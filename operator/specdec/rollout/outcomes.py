@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from specdec.acceptance.verdict import Judgement
 from specdec.api.conditions import Reason
@@ -64,7 +65,17 @@ def _rejected(scene: Scene, record: RevisionRecord, found: Found) -> RevisionRec
         target_digest=target or record.target_digest,
         engine=engine or record.engine,
         at=exact(scene.now),
+        **_evidence(scene, record),
     )
+
+
+def _evidence(scene: Scene, record: RevisionRecord) -> dict[str, Any]:
+    """What live traffic had shown when the outcome was written."""
+    verdict = scene.verdict(record.name)
+    if verdict is None or verdict.accept_length is None:
+        return {}
+    length = f"{verdict.accept_length:.2f}"
+    return {"accept_length": length, "requests": verdict.requests, "calls": verdict.calls}
 
 
 def _undecided(scene: Scene, record: RevisionRecord) -> RevisionRecord:
@@ -77,7 +88,9 @@ def _undecided(scene: Scene, record: RevisionRecord) -> RevisionRecord:
         return replace(record, outcome=SUPERSEDED, reason=Reason.SUPERSEDED, at=at)
     if promotable(scene, record):
         verdict = scene.verdict(record.name)
-        return replace(record, outcome=PROMOTED, reason="", message=verdict.message if verdict else "", at=at)
+        message = verdict.message if verdict else ""
+        evidence = _evidence(scene, record)
+        return replace(record, outcome=PROMOTED, reason="", message=message, at=at, **evidence)
     if reason := _needs_restart(scene, record):
         return replace(record, reason=Reason.NEEDS_RESTART, message=reason)
     return record

@@ -97,24 +97,18 @@ def acceptance(done: Pass) -> AcceptanceStatus | None:
     verdict = done.scene.verdict(record.name) if record else None
     if record is None or verdict is None:
         return done.before.acceptance if record else None
-    fresh = _shown(verdict, int(record.data.get("numSteps", 3)))
+    fresh = _shown(record, verdict)
     old = done.before.acceptance
-    same_drafter = done.before.active is not None and record.name in _named(done)
-    if old is None or not same_drafter:
+    if old is None or old.revision != record.name:
         return fresh
     probed_again = verdict.needs_probe and _reason(old) == Doubt.PROBE_CONTRADICTS
     return old if probed_again or not _news(old, fresh) else fresh
 
 
-def _named(done: Pass) -> set[str]:
-    """Revisions that the standing status shows as serving."""
-    shown = done.before.candidate or done.before.active
-    return {shown.revision} if shown else set()
-
-
-def _shown(verdict: Verdict, steps: int) -> AcceptanceStatus:
-    length = verdict.accept_length
+def _shown(record: RevisionRecord, verdict: Verdict) -> AcceptanceStatus:
+    length, steps = verdict.accept_length, int(record.data.get("numSteps", 3))
     return AcceptanceStatus(
+        revision=record.name,
         accept_length="" if length is None else f"{length:.2f}",
         accept_rate="" if length is None else f"{(length - 1) / steps:.2f}",
         per_position=tuple(f"{share:.2f}" for share in verdict.per_position),

@@ -75,6 +75,12 @@ class RevisionRecord:
     engine: str = ""
     at: str = ""
     """When the outcome was written, or when another trial began, RFC 3339."""
+    accept_length: str = ""
+    """Evidence of live traffic that the outcome rests on ("" for none): accept length ..."""
+    requests: int = 0
+    """... over so many distinct requests ..."""
+    calls: int = 0
+    """... and verify calls."""
     uid: str = ""
     """UID of the ControllerRevision; "" before it is written."""
 
