@@ -21,18 +21,19 @@ import aiohttp
 AGENT_PORT = 8701
 PROMPTS = [
     "Why does the sea look blue?",
-    "Write a haiku about GPUs",
-    "def fibonacci(n):",
-    "Name three rivers in Asia;",
-    "Translate to French: good night",
+    "Name three rivers in Asia and their lengths",
+    "Summarise: the cat sat on the mat.",
+    "Explain a TCP handshake, step by step",
+    "Translate to French: good evening, everyone",
     "What is 17 * 23 =",
-    "Summarise: the cat sat on a mat",
-    "SELECT name FROM users",
-    "How do I boil an egg!",
-    "List the planets, then",
-    "Explain TCP slow start",
-    "Tell me a joke (short)",
+    "Praise a rainy day",
+    "Which is the ninth month",
+    "Go on: the quick brown fox jumped",
+    "Write a haiku about a quiet night",
+    "Find a rhyme for spring",
+    "How do I cook a steak",
 ]
+"""The tiny target answers by a prompt's last letter; with these, drafters reach about what their quality says."""
 
 
 def say(**record: Any) -> None:
@@ -120,7 +121,7 @@ async def main() -> int:
     parser.add_argument("--agents", required=True, help="host name of the headless Service")
     parser.add_argument("--model", required=True)
     parser.add_argument("--rate", type=float, default=1.5, help="requests per second")
-    parser.add_argument("--tokens", type=int, default=20)
+    parser.add_argument("--tokens", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=1800, help="stops by itself after so long")
     options = parser.parse_args()
     stopped = asyncio.Event()

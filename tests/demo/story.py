@@ -91,7 +91,7 @@ class Story:
         self.roll("v2", "q70", "promoted in place: right in 7 of 10 guesses, above the floor")
         self.roll("v3", "renamed", "refused while loading: SGLang would drop its tensors without a word")
         self.roll("v4", "dead", "caught by the agent's own probe: loads whole, never right")
-        self.roll("v5", "q40", "passes the probe, then caught on live traffic: below the user's floor")
+        self.roll("v5", "q40", "caught on live traffic: it passes the probe, but is below the user's floor")
         self.roll("v4 again", "dead", "refused at once: it is in quarantine")
         self.result.pods_last = pod_uids()
         self.result.restarts = sum(

@@ -67,7 +67,7 @@ def manifests(namespace: str, server: str, rate: float, tokens: int) -> str:
 class Traffic:
     """A running client; its records grow while it runs."""
 
-    def __init__(self, namespace: str, server: str, rate: float = 1.5, tokens: int = 20) -> None:
+    def __init__(self, namespace: str, server: str, rate: float = 1.5, tokens: int = 12) -> None:
         self.namespace = namespace
         self.records: list[dict[str, Any]] = []
         kubectl("delete", "pod", "client", "-n", namespace, "--ignore-not-found")

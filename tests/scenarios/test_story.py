@@ -56,7 +56,7 @@ def test_a_dead_drafter_is_swapped_back_by_the_agents_probe(scenario):
     served_v2(scenario)
     scenario.when.drafter("v4").time(60)
     scenario.then.serves("v2").rollout("RolledBack").swaps("v4", 1).rollbacks(0)
-    scenario.then.event("RolledBack", "rolled back v4 -> v2 in 0.4 s", times=1)
+    scenario.then.event("RolledBack", "rolled back v4 -> v2 in 410 ms", times=1)
     scenario.then.condition("Stalled", "True", "DrafterRejected").quiet()
 
 
@@ -65,7 +65,7 @@ def test_a_drafter_below_the_floor_is_found_on_live_traffic_and_rolled_back(scen
     scenario.when.drafter("v5").time(40)
     scenario.then.serves("v2").rollout("RolledBack").rollbacks(1).last_good("v2")
     scenario.then.event("RolledBack", "< 2.20 over", times=1)
-    scenario.then.event("RolledBack", "rolled back v5 -> v2 in 0.4 s", times=1)
+    scenario.then.event("RolledBack", "rolled back v5 -> v2 in 410 ms", times=1)
     assert (
         scenario.cluster.revisions[
             next(r for r in scenario.cluster.revisions if "v5" in str(scenario.cluster.revisions[r].data))

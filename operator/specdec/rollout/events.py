@@ -49,7 +49,7 @@ def candidate_serving(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Eve
     if after.candidate and after.rollout == "Judging" and done.before.rollout != "Judging":
         reports = _reports(done, after.candidate.revision)
         took = max((report.swap_seconds for report in reports), default="")
-        behind = f" in {took} s" if took else ""
+        behind = f" in {_spell(took)}" if took else ""
         name = after.candidate.version
         yield Event(
             NORMAL,
@@ -78,7 +78,7 @@ def left(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
     if record is None or report is None or record.outcome in {PROMOTED, SUPERSEDED}:
         return
     back = after.active.version if after.active else "no drafter"
-    took = f" in {float(report.back_seconds):.1f} s" if report.back_seconds else ""
+    took = f" in {_spell(report.back_seconds)}" if report.back_seconds else ""
     if rejected(record) and report.state is CandidateState.SWAPPED_BACK:
         message = f"{record.message}; rolled back {version(record)} -> {back}{took}"
         yield Event(WARNING, Reason.ROLLED_BACK, message)
@@ -199,3 +199,9 @@ def _back(after: SpecDecodeServerStatus) -> str:
     return (
         f"{after.active.version} serves on" if after.active and after.active.version else "no drafter serves"
     )
+
+
+def _spell(seconds: str) -> str:
+    """Spell a duration so that a short one does not read as nothing."""
+    value = float(seconds)
+    return f"{value:.1f} s" if value >= 1 else f"{value * 1000:.0f} ms"

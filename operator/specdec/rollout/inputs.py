@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from specdec.acceptance.judge import Floor
@@ -32,9 +32,18 @@ class Finding:
 Check = Callable[[World], Iterator[Finding]]
 
 
-def findings(world: World) -> tuple[Finding, ...]:
+SCHEDULING_SECONDS = 10.0
+"""A pod that no node took so soon is no finding: claims are being bound, nodes are being freed."""
+
+
+def findings(world: World, now: float) -> tuple[Finding, ...]:
     """Run all checks; the first finding is the one that the conditions show."""
-    return tuple(chain.from_iterable(check(world) for check in CHECKS))
+    pods = tuple(
+        pod if now - pod.created >= SCHEDULING_SECONDS else replace(pod, unschedulable="")
+        for pod in world.pods
+    )
+    seen = replace(world, pods=pods)
+    return tuple(chain.from_iterable(check(seen) for check in CHECKS))
 
 
 def image_not_allowed(world: World) -> Iterator[Finding]:

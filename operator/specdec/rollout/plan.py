@@ -28,7 +28,7 @@ REST_PASS_SECONDS = 30.0
 
 def plan(world: World, evidence: Evidence, now: float) -> Plan:
     """Decide what should be done now."""
-    found = findings(world)
+    found = findings(world, now)
     blocked = any(finding.blocks for finding in found)
     records, desired = wished(world, blocked=blocked)
     records, answer = requests.handled(records, requests.pending(world), world, now)

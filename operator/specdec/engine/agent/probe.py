@@ -118,9 +118,8 @@ def _sentence(seen: Tally, answers: Answers, *, drafting: bool, passed: bool) ->
         return "most answers only repeat a few characters, expected text: the accept length means nothing"
     if not drafting:
         return ""
-    found = f"{seen.first} of {seen.calls} verify calls had a right first draft token"
     if passed:
         return ""
     if seen.calls < ENOUGH_CALLS:
         return f"only {seen.calls} verify calls in the time given, expected {ENOUGH_CALLS}: probe again when less is queued"
-    return f"{found}, no more than chance: the drafter drafts nothing that the target accepts"
+    return f"{seen.first} of {seen.calls} first drafts were right in the probe, no more than by chance"

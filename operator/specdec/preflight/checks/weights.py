@@ -56,7 +56,7 @@ def parameters_not_fed(case: Case) -> Fault | None:
     elif load.dropped or set(load.fed) - set(shapes):
         hint = "tensors of other names were dropped: rename them (kubectl specdec convert knows common ones)"
     names = [as_engine_names(name, case.engine) for name in unfed]
-    return Fault(f"no tensor for {len(names)} parameters: {some(names, 12)}", "one for each", hint)
+    return Fault(f"no tensor for {len(names)} parameters: {some(names, 3)}", "one for each", hint)
 
 
 @check(
