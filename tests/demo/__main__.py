@@ -75,13 +75,17 @@ def main() -> int:
     install.models()
     install.operator()
     try:
-        result, requests = Story().run()
+        story = Story()
+        result, requests = story.run()
     finally:
         if not options.keep:
             clean_up()
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "demo.json").write_text(json.dumps(result.to_json(), indent=1) + "\n")
     draw(result, requests, options.out / "demo.png")
+    story.outputs["table"] = [table(result)]
+    for block, shown in story.outputs.items():
+        (options.out / f"demo-{block}.txt").write_text("\n".join(shown).rstrip() + "\n")
     print(f"\n{table(result)}\n")
     print("\n".join(promise_line(p) for p in result.promises))
     broken = [p for p in result.promises if not p.kept]

@@ -54,6 +54,8 @@ class Story:
     def __init__(self) -> None:
         self.result = Result()
         self.traffic: Traffic | None = None
+        self.outputs: dict[str, list[str]] = {}
+        """What kubectl printed, by the block of README that shows it."""
 
     def run(self) -> tuple[Result, list[Record]]:
         """Tell the whole story; the result says which promises were kept."""
@@ -89,9 +91,14 @@ class Story:
         first.after = window(self.traffic.wait_requests(CYCLE, first.done))
         self.result.chapters.append(first)
         self.roll("v2", "q70", "promoted in place: right in 7 of 10 guesses, above the floor")
+        self.show("promoted", "wait", "--for=condition=DrafterCurrent", f"sds/{SERVER}")
+        self.show("promoted", "get", "sds")
         self.roll("v3", "renamed", "refused while loading: SGLang would drop its tensors without a word")
         self.roll("v4", "dead", "caught by the agent's own probe: loads whole, never right")
         self.roll("v5", "q40", "caught on live traffic: it passes the probe, but is below the user's floor")
+        self.show("rolled-back", "get", "sds", "-o", "wide")
+        self.show("describe", "describe", "sds", SERVER)
+        self.show("explain", "explain", "sds.spec.rollout")
         self.roll("v4 again", "dead", "refused at once: it is in quarantine")
         self.result.pods_last = pod_uids()
         self.result.restarts = sum(
@@ -121,6 +128,14 @@ class Story:
             chapter.touched, chapter.during = len(hit), window(hit)
         self.result.chapters.append(chapter)
         say(f"{version}: {chapter.outcome}. {current['message']}")
+
+    def show(self, block: str, *args: str) -> None:
+        """Keep what a user would see of a kubectl command, for README."""
+        where = () if args[0] == "explain" else ("-n", NAMESPACE)
+        shown = kubectl(*args, *where)
+        self.outputs.setdefault(block, []).append(
+            f"$ kubectl {' '.join((*args, *where))}\n{shown.rstrip()}\n"
+        )
 
     def decided(self) -> dict[str, Any] | None:
         """Return the server once the newest generation is either promoted or rejected."""

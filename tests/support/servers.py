@@ -10,7 +10,7 @@ from tests.support.kubectl import KubectlError, apply, get, items, kubectl, wait
 Object = dict[str, Any]
 
 
-def server(namespace: str, drafter: str, version: str, *, name: str = "kimi", **spec: Any) -> Object:
+def server(namespace: str, drafter: str, version: str, /, *, name: str = "kimi", **spec: Any) -> Object:
     """Build a server of the tiny target with one of the tiny drafters; `spec` is merged over the defaults."""
     default = {
         "target": {"model": "pvc://models/kimi"},

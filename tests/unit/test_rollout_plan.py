@@ -241,6 +241,10 @@ def new(number: int, *, ready: bool = True):
     return replace(pod(wanted, number), ready=ready, was_ready=ready)
 
 
+def ending(number: int):
+    return replace(pod(V1, number), ready=False, deleting=True, deleting_since=NOW)
+
+
 @pytest.mark.parametrize(
     ("pods", "expected"),
     [
@@ -251,6 +255,9 @@ def new(number: int, *, ready: bool = True):
         ((new(0), new(1), new(2)), 3),
         ((replace(pod(V1), ready=False), pod(V1, 1), pod(V1, 2)), 3),
         ((replace(pod(V1), ready=False, was_ready=False), pod(V1, 1), pod(V1, 2)), 0),
+        ((pod(V1), pod(V1, 1), ending(2)), 2),
+        ((pod(V1), ending(1), new(2)), 1),
+        ((pod(V1), pod(V1, 1)), 2),
     ],
     ids=[
         "highest first",
@@ -260,6 +267,9 @@ def new(number: int, *, ready: bool = True):
         "rest",
         "hold while one is down",
         "stuck",
+        "stay low until the first is replaced",
+        "stay low until the next is replaced",
+        "what is gone comes back on the newest",
     ],
 )
 def test_a_restart_lowers_the_partition_one_pod_at_a_time(pods, expected):

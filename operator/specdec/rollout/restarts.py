@@ -25,11 +25,14 @@ def partition(scene: Scene, record: RevisionRecord) -> int:
     old = [pod for pod in pods if outdated(pod, record)]
     if not old:
         return replicas if _completed(scene) else 0
-    stuck = [ordinal(pod.name) for pod in old if never_ready(pod)]
+    # A pod on its way out or gone must come back on the newest template: raising the partition before it
+    # is replaced would bring the old one back, to be deleted again, for ever.
+    leaving = [ordinal(pod.name) for pod in old if pod.deleting or never_ready(pod)]
+    leaving += set(range(replicas)) - {ordinal(pod.name) for pod in pods}
     new = [ordinal(pod.name) for pod in pods if not outdated(pod, record)]
     if _calm(pods, replicas):
-        return min([max(ordinal(pod.name) for pod in old), *stuck])
-    return min([*stuck, *new], default=replicas)
+        return max(ordinal(pod.name) for pod in old)
+    return min([*leaving, *new], default=replicas)
 
 
 def deletions(scene: Scene, plan: LaunchPlan, record: RevisionRecord) -> tuple[dict[str, str], ...]:
