@@ -96,6 +96,6 @@ def test_the_next_apply_mends_all_that_without_a_delete(namespace: str):
 def test_a_missing_folder_of_a_later_version_leaves_the_active_one_serving(namespace: str):
     uid = engine_pods(namespace)[0]["metadata"]["uid"]
     apply_server(server(namespace, "no-such-folder", "v2"))
-    assert "no-such-folder" in stalled(namespace, "DrafterRejected")["message"]
+    assert "no-such-folder" in stalled(namespace, "DrafterNotFound")["message"]
     assert engine_pods(namespace)[0]["metadata"]["uid"] == uid
     wait_condition("kimi", namespace, "Ready", "True", 10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.demo.traffic import start_client
 from tests.support import install
 from tests.support.kubectl import condition, get, kubectl, wait_condition, wait_for
 from tests.support.nodes import kill_container
@@ -47,9 +48,11 @@ def scale_operator(replicas: int) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def serving(namespace: str) -> str:
-    """One server for all faults, serving v1."""
+    """One server for all faults, serving v1 under a steady load: without traffic nothing is promoted."""
     apply_server(server(namespace, "good", "v1"))
-    wait_current(namespace, seconds=300)
+    wait_condition("kimi", namespace, "Ready", "True", 300)
+    start_client(namespace, "kimi")
+    wait_current(namespace)
     return namespace
 
 

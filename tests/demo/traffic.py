@@ -64,15 +64,20 @@ def manifests(namespace: str, server: str, rate: float, tokens: int) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": [script, pod]})
 
 
+def start_client(namespace: str, server: str, rate: float = 1.5, tokens: int = 12) -> None:
+    """Start the client's pod and wait until it runs."""
+    kubectl("delete", "pod", "client", "-n", namespace, "--ignore-not-found")
+    apply(manifests(namespace, server, rate, tokens))
+    kubectl("wait", "--for=condition=Ready", "pod/client", "-n", namespace, "--timeout=60s", seconds=70)
+
+
 class Traffic:
     """A running client; its records grow while it runs."""
 
-    def __init__(self, namespace: str, server: str, rate: float = 1.5, tokens: int = 12) -> None:
+    def __init__(self, namespace: str, server: str) -> None:
         self.namespace = namespace
         self.records: list[dict[str, Any]] = []
-        kubectl("delete", "pod", "client", "-n", namespace, "--ignore-not-found")
-        apply(manifests(namespace, server, rate, tokens))
-        kubectl("wait", "--for=condition=Ready", "pod/client", "-n", namespace, "--timeout=60s", seconds=70)
+        start_client(namespace, server)
         self._logs = subprocess.Popen(
             command("logs", "-f", "client", "-n", namespace), stdout=subprocess.PIPE, text=True
         )
