@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.demo.traffic import start_client
 from tests.support import install
-from tests.support.kubectl import kubectl, wait_condition, wait_for
+from tests.support.kubectl import get, kubectl, wait_condition, wait_for
 from tests.support.nodes import audit
-from tests.support.servers import apply_server, server, wait_current
+from tests.support.servers import apply_server, server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -25,7 +25,7 @@ def serving(namespace: str) -> None:
     apply_server(server(namespace, "good", "v1"))
     wait_condition("kimi", namespace, "Ready", "True", 300)
     start_client(namespace, "kimi")
-    wait_current(namespace)
+    wait_for("v1 to be judged", 120, lambda: get("sds", "kimi", namespace)["status"].get("lastGood"))
 
 
 def writes(since: datetime) -> list[dict[str, Any]]:
