@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import matplotlib as mpl
-from tests.demo.figures import Chapter, Record, Result
+from tests.demo.figures import Chapter, Record, Result, speed
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -25,7 +25,7 @@ def buckets(requests: list[Record], begin: float) -> tuple[list[float], list[flo
     for number, group in sorted(groups.items()):
         times.append((number + 0.5) * BUCKET)
         lengths.append(1 + sum(r["drafts"] for r in group) / sum(r["calls"] for r in group))
-        speeds.append(sum((r["tokens"] - 1) / max(r["end"] - r["first"], 1e-3) for r in group) / len(group))
+        speeds.append(sum(speed(r) for r in group) / len(group))
     return times, lengths, speeds
 
 
@@ -53,7 +53,7 @@ def draw(result: Result, requests: list[Record], path: Path) -> None:
     upper.text(times[0], 2.22, "the user's floor (2.2)", fontsize=7.5, color="tab:red", va="bottom")
     upper.set(ylabel="accept length", ylim=(0.9, 4.1))
     lower.plot(times, speeds, marker=".", color="tab:purple")
-    lower.set(ylabel="tok/s of a stream", xlabel="seconds", ylim=(0, None))
+    lower.set(ylabel="tok/s of a request", xlabel="seconds", ylim=(0, None))
     for chapter in result.chapters:
         mark([upper, lower], chapter, begin)
     figure.suptitle("Drafters rolled onto one running engine, judged, and taken back", y=0.995, fontsize=11)
