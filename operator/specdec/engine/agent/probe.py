@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from specdec.engine.agent.loopback_client import Loopback
 
 CONCURRENT = 3
-MAX_TOKENS = 24
+MAX_TOKENS = 16
+"""A dead drafter then shows enough calls with the first answers, and users wait the least."""
 WARM_ANSWERS = 6
 """Answers that warm an engine up which does not draft."""
 PROBE_SECONDS = 20.0
