@@ -138,3 +138,60 @@ def test_a_request_that_makes_no_sense_is_answered_and_changes_nothing(settled, 
     settled.when.request(text).time(5)
     settled.then.event("RequestHandled", times=1).serves("v2").quiet()
     assert settled.cluster.status.last_handled_request == text
+
+
+def test_undo_returns_to_an_earlier_revision_until_the_spec_moves_on(settled):
+    settled.when.request(f"undo@{name(settled, 'v1')}@1").time(20)
+    settled.then.serves("v1").active("v1").last_good("v1").rollout("Undone").pods_made(1)
+    settled.then.condition("DrafterCurrent", "False", "DrafterRejected").condition("Ready", "True")
+    settled.then.event("RequestHandled", "serves again in place of", times=1).no_event("RolledBack").quiet()
+    assert settled.cluster.status.last_answer.startswith("undo: ")
+    assert not settled.cluster.status.quarantine
+    settled.when.drafter("v3").time(60)
+    settled.then.serves("v3").last_good("v3").quiet()
+
+
+def test_undo_of_a_trial_takes_the_candidate_back(settled):
+    settled.when.drafter("v3").time(6).request(f"undo@{name(settled, 'v1')}@1").time(60)
+    settled.then.serves("v1").last_good("v1").rollout("Undone").quiet()
+
+
+def test_what_was_undone_gets_another_trial_on_request(settled):
+    settled.when.request(f"undo@{name(settled, 'v1')}@1").time(20)
+    settled.when.request(f"retry@{name(settled, 'v2')}@2").time(60)
+    settled.then.serves("v2").last_good("v2").condition("DrafterCurrent", "True", "Active").quiet()
+
+
+def test_undo_holds_over_a_restart_of_the_operator_and_of_the_engine(settled):
+    settled.when.request(f"undo@{name(settled, 'v1')}@1").time(20)
+    settled.when.operator_gone().engine_restarts().time(5).operator_back().time(60)
+    settled.then.serves("v1").last_good("v1").rollout("Undone").quiet()
+
+
+def test_undo_to_other_engine_flags_restarts_one_pod_at_a_time(scenario):
+    scenario.given.drafters(v1=0.9).server("v1", replicas=2).traffic(1)
+    scenario.when.time(60)
+    old = scenario.cluster.status.active.revision
+    scenario.when.spec(engine={"contextLength": 4096}).time(120)
+    scenario.then.pods_made(4)
+    scenario.when.request(f"undo@{old}@1").time(120)
+    scenario.then.pods_made(6).serves("v1").quiet()
+    assert scenario.cluster.status.active.revision == old
+    assert scenario.cluster.most_down <= 1
+
+
+@pytest.mark.parametrize(
+    ("to", "before", "why"),
+    [
+        ("v2", {}, "is what the spec asks for"),
+        ("v4", {}, "was rejected (DeadDrafter)"),
+        ("v1", {"rollout": {"pinnedRevision": "v2"}}, "unpin first"),
+    ],
+)
+def test_undo_is_refused_with_the_reason(settled, to, before, why):
+    settled.when.drafter("v4").time(30).drafter("v2").time(30)
+    if before:
+        settled.when.spec(rollout={"pinnedRevision": name(settled, "v2")}).time(10)
+    settled.when.request(f"undo@{name(settled, to)}@1").time(10)
+    settled.then.serves("v2").event("RequestHandled", why, times=1).quiet()
+    assert settled.cluster.status.last_answer.startswith("undo refused: ")

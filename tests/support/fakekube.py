@@ -25,6 +25,9 @@ class FakeKube:
         """Verb, kind (with subresource) and name of every write that changed something or failed."""
         self.failures: dict[str, KubeError] = {}
         """Errors by kind: what every write of it gets."""
+        self.served: dict[tuple[str, str], Manifest] = {}
+        """What pods answer through the API server's proxy, by name with port and path."""
+        self.closed = False
         self._versions = itertools.count(1)
 
     def add(self, manifest: Manifest) -> Manifest:
@@ -36,20 +39,32 @@ class FakeKube:
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         return copy.deepcopy(self.objects.get((kind.kind, namespace, name)))
 
-    async def list(self, kind: Kind, namespace: str = "", label: str = "", limit: int = 0) -> list[Manifest]:
+    async def list(
+        self, kind: Kind, namespace: str = "", label: str = "", limit: int = 0, fields: str = ""
+    ) -> list[Manifest]:
         return [
             copy.deepcopy(item)
             for (of, where, _), item in self.objects.items()
-            if of == kind.kind and namespace in ("", where)
+            if of == kind.kind and namespace in ("", where) and _labelled(item, label) and _fits(item, fields)
         ]
 
-    async def create(self, kind: Kind, namespace: str, manifest: Manifest) -> Manifest:
+    async def create(
+        self, kind: Kind, namespace: str, manifest: Manifest, *, dry_run: bool = False
+    ) -> Manifest:
+        if dry_run:
+            self._fail("dry-run", kind)
+            return copy.deepcopy(manifest)
         self._write("create", manifest)
         if _address(manifest) in self.objects:
             raise ConflictError("exists already", 409)
         return self.add(manifest)
 
-    async def replace(self, kind: Kind, namespace: str, manifest: Manifest) -> Manifest:
+    async def replace(
+        self, kind: Kind, namespace: str, manifest: Manifest, *, dry_run: bool = False
+    ) -> Manifest:
+        if dry_run:
+            self._fail("dry-run", kind)
+            return copy.deepcopy(manifest)
         self._write("update", manifest)
         live = self.objects[_address(manifest)]
         if manifest["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
@@ -69,6 +84,26 @@ class FakeKube:
         if live is not None and merged == live:
             return copy.deepcopy(live)
         return self.add(merged)
+
+    async def merge(self, kind: Kind, namespace: str, name: str, changes: Manifest) -> Manifest:
+        self.writes.append(("merge", kind.kind, name))
+        self._fail("merge", kind)
+        live = self.objects.get((kind.kind, namespace, name))
+        if live is None:
+            raise KubeError(f"patch {kind.plural} {name}: not found", 404)
+        return self.add(_merge_patched(live, changes))
+
+    async def proxied(self, kind: Kind, namespace: str, name: str, path: str) -> Manifest:
+        if (name, path) not in self.served:
+            raise KubeError(f"get {kind.plural}/proxy {name}: no answer", 503)
+        return copy.deepcopy(self.served[name, path])
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def _fail(self, verb: str, kind: Kind) -> None:
+        if f"{verb} {kind.kind}" in self.failures:
+            raise self.failures[f"{verb} {kind.kind}"]
 
     async def delete(
         self, kind: Kind, namespace: str, name: str, uid: str, grace_seconds: int | None = None
@@ -103,3 +138,27 @@ def _merged(base: Any, over: Any) -> Any:
     if not isinstance(base, dict) or not isinstance(over, dict):
         return copy.deepcopy(over)
     return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}
+
+
+def _merge_patched(base: Manifest, over: Manifest) -> Manifest:
+    """Merge as RFC 7386 says: null removes a key."""
+    out = dict(base)
+    for key, value in over.items():
+        if value is None:
+            out.pop(key, None)
+        else:
+            standing = out.get(key) or {}
+            out[key] = _merge_patched(standing, value) if isinstance(value, dict) else value
+    return out
+
+
+def _labelled(item: Manifest, selector: str) -> bool:
+    key, equals, value = selector.partition("=")
+    return not equals or item["metadata"].get("labels", {}).get(key) == value
+
+
+def _fits(item: Manifest, selector: str) -> bool:
+    return all(
+        item.get(path.split(".")[0], {}).get(path.split(".")[1]) == value
+        for path, _, value in (part.partition("=") for part in selector.split(",") if part)
+    )

@@ -118,6 +118,8 @@ class Reason(StrEnum):
     """Event: a request of the annotation specdec.dev/request was acted upon."""
     ABORTED_BY_USER = "AbortedByUser"
     """Outcome: a person aborted the rollout."""
+    UNDONE_BY_USER = "UndoneByUser"
+    """Outcome: a person returned to an earlier revision."""
     PROMOTED_BY_USER = "PromotedByUser"
     """Outcome: a person promoted the revision."""
     NEEDS_RESTART = "NeedsRestart"

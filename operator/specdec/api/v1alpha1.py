@@ -319,7 +319,9 @@ class SpecDecodeServerStatus(ApiModel):
     probe_asked: str = ""
     """Id of the last probe that live traffic gave cause for: REVISION/UNIX SECONDS."""
     last_handled_request: str = ""
-    """The last value of the annotation specdec.dev/request that was acted upon."""
+    """The last value of the annotation specdec.dev/request that was answered."""
+    last_answer: Annotated[str, Field(max_length=1024)] = ""
+    """The answer to it, in a sentence; one that begins with "VERB refused:" changed nothing."""
     last_evidence: Annotated[str, Field(max_length=1024)] = ""
     """The last verdict that changed something, in a sentence."""
 

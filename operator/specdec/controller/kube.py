@@ -39,8 +39,9 @@ class ConflictError(KubeError):
 class Kube:
     """What the controller asks of the API server."""
 
-    def __init__(self, api: client.ApiClient) -> None:
+    def __init__(self, api: client.ApiClient, caller: Caller | None = None) -> None:
         self._api = api
+        self._caller = caller or THE_OPERATOR
 
     @classmethod
     async def connect(cls) -> Kube:
@@ -65,22 +66,40 @@ class Kube:
                 return None
             raise
 
-    async def list(self, kind: Kind, namespace: str = "", label: str = "", limit: int = 0) -> list[Manifest]:
+    async def list(
+        self, kind: Kind, namespace: str = "", label: str = "", limit: int = 0, fields: str = ""
+    ) -> list[Manifest]:
         """List the objects of a namespace, or of all."""
         query = {"labelSelector": label} if label else {}
         if limit:
             query["limit"] = str(limit)
+        if fields:
+            query["fieldSelector"] = fields
         found = await self._call("list", kind, namespace, query=query)
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
         return [{**head, **item} for item in found["items"]]
 
-    async def create(self, kind: Kind, namespace: str, manifest: Manifest) -> Manifest:
-        """Make an object."""
-        return await self._call("create", kind, namespace, body=manifest)
+    async def create(
+        self, kind: Kind, namespace: str, manifest: Manifest, *, dry_run: bool = False
+    ) -> Manifest:
+        """Make an object; a dry run is admitted or refused, and not stored."""
+        return await self._call("create", kind, namespace, query=_dry(dry_run), body=manifest)
 
-    async def replace(self, kind: Kind, namespace: str, manifest: Manifest) -> Manifest:
+    async def replace(
+        self, kind: Kind, namespace: str, manifest: Manifest, *, dry_run: bool = False
+    ) -> Manifest:
         """Replace an object that is as it was read: its resourceVersion is checked."""
-        return await self._call("update", kind, namespace, manifest["metadata"]["name"], body=manifest)
+        name = manifest["metadata"]["name"]
+        return await self._call("update", kind, namespace, name, query=_dry(dry_run), body=manifest)
+
+    async def merge(self, kind: Kind, namespace: str, name: str, changes: Manifest) -> Manifest:
+        """Change some fields of an object, as its user; null removes one."""
+        query = {"fieldManager": self._caller.agent}
+        return await self._call("merge", kind, namespace, name, query=query, body=changes)
+
+    async def proxied(self, kind: Kind, namespace: str, name: str, path: str) -> Manifest:
+        """Ask what an object serves over HTTP, through the API server."""
+        return await self._call("get", kind, namespace, name, subresource=f"proxy/{path}")
 
     async def apply(self, manifest: Manifest, subresource: str = "") -> Manifest:
         """Apply our fields server-side and take them over from whoever else set them."""
@@ -120,9 +139,12 @@ class Kube:
         body: Manifest | None = None,
     ) -> Manifest:
         method = _METHODS[verb]
-        what = Ask(verb, kind, namespace, name, subresource)
-        headers = {"Accept": "application/json", "User-Agent": OPERATOR}
-        headers["Content-Type"] = "application/apply-patch+yaml" if verb == "patch" else "application/json"
+        what = Ask(_WORDS.get(verb, verb), kind, namespace, name, subresource, self._caller)
+        headers = {
+            "Accept": "application/json",
+            "User-Agent": self._caller.agent,
+            "Content-Type": _BODIES.get(verb, "application/json"),
+        }
         prepared = await self._api.param_serialize(
             method,
             kind.path(namespace, name, subresource),
@@ -146,8 +168,30 @@ class Kube:
 
 
 _METHODS = {
-    "get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE",
+    "get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "merge": "PATCH",
+    "delete": "DELETE",
 }  # fmt: skip
+_BODIES = {"patch": "application/apply-patch+yaml", "merge": "application/merge-patch+json"}
+_WORDS = {"merge": "patch"}
+
+
+def _dry(run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if run else {}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: the operator, or a person at a terminal."""
+
+    agent: str
+    """User agent, and manager of the fields that it sets."""
+    named: str
+    """In a sentence."""
+    role: str
+    """What to change where a right is missing."""
+
+
+THE_OPERATOR = Caller(OPERATOR, OPERATOR, "grant it in the operator's role")
 
 
 @dataclass(frozen=True)
@@ -159,6 +203,7 @@ class Ask:
     namespace: str
     name: str = ""
     subresource: str = ""
+    caller: Caller = THE_OPERATOR
 
     @property
     def resource(self) -> str:
@@ -178,7 +223,7 @@ class Ask:
     def forbidden(self) -> str:
         """Sentence that names what the role lacks."""
         resource = f"{self.resource}.{self.kind.group}" if self.kind.group else self.resource
-        return f"{OPERATOR} may not {self.verb} {resource} {self.where}: grant it in the operator's role"
+        return f"{self.caller.named} may not {self.verb} {resource} {self.where}: {self.caller.role}"
 
     def error(self, status: int, text: bytes) -> KubeError:
         """Error of an answer."""

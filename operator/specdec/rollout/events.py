@@ -90,6 +90,8 @@ def left(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
 def refused(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
     """A drafter was rejected that was no candidate, or never served as one."""
     for record in _became(done, REJECTED):
+        if record.reason == Reason.UNDONE_BY_USER:
+            continue  # the answer to the request says it
         served = any(report.swapped_at for report in _reports(done, record.name))
         told_when_it_left = done.before.candidate and done.before.candidate.revision == record.name
         if not served:

@@ -14,7 +14,7 @@ from specdec.api.conditions import Reason
 from specdec.engine.protocol import Candidate, CandidateState
 from specdec.rollout.clock import exact, seconds
 from specdec.rollout.inputs import MISSING
-from specdec.rollout.quarantine import PROMOTED, REJECTED, SUPERSEDED, still_holds, twin
+from specdec.rollout.quarantine import BY_PERSON, PROMOTED, REJECTED, SUPERSEDED, still_holds, twin
 from specdec.rollout.revisions import drafter_ref, version
 from specdec.rollout.scene import ENDED, Scene, candidate, living_candidate
 from specdec.rollout.world import PodView, RevisionRecord
@@ -130,7 +130,7 @@ def _surroundings(scene: Scene) -> tuple[str, str]:
 def _given_another_trial(scene: Scene, record: RevisionRecord) -> RevisionRecord:
     """Forget a rejection once target or engine are others than it failed with."""
     target, engine = _surroundings(scene)
-    if still_holds(record, target, engine) or record.reason == Reason.ABORTED_BY_USER:
+    if still_holds(record, target, engine) or record.reason in BY_PERSON:
         return record
     return replace(
         record, outcome="", reason="", message="", target_digest="", engine="", at=exact(scene.now)

@@ -31,7 +31,7 @@ def plan(world: World, evidence: Evidence, now: float) -> Plan:
     found = findings(world, now)
     blocked = any(finding.blocks for finding in found)
     records, desired = wished(world, blocked=blocked)
-    records, answer = requests.handled(records, requests.pending(world), world, now)
+    records, answer = requests.handled(records, requests.pending(world), world, desired.name, now)
     desired = next(record for record in records if record.name == desired.name)
     scene = _settled(Scene(world, evidence, now, records, desired))
     if blocked and world.launch_plan is None:

@@ -18,6 +18,9 @@ SUPERSEDED = "Superseded"
 
 MOST_ENTRIES = 20
 
+BY_PERSON = frozenset({Reason.ABORTED_BY_USER.value, Reason.UNDONE_BY_USER.value})
+"""Reasons of a rejection that say nothing about the drafter's contents: it holds until a person says otherwise."""
+
 
 def rejected(record: RevisionRecord | None) -> bool:
     """Whether a revision was rejected."""
@@ -26,7 +29,7 @@ def rejected(record: RevisionRecord | None) -> bool:
 
 def quarantined(record: RevisionRecord) -> bool:
     """Whether a rejection concerns the drafter's contents, wherever they lie."""
-    return rejected(record) and bool(record.digest) and record.reason != Reason.ABORTED_BY_USER
+    return rejected(record) and bool(record.digest) and record.reason not in BY_PERSON
 
 
 def still_holds(record: RevisionRecord, target_digest: str, engine: str) -> bool:

@@ -46,6 +46,7 @@ def status(done: Pass) -> SpecDecodeServerStatus:
         drafting_off_since=_off_since(done),
         probe_asked=_probe_asked(done),
         last_handled_request=scene.world.request if done.answer else before.last_handled_request,
+        last_answer=done.answer or before.last_answer,
         last_evidence=_last_evidence(done),
     )
 
@@ -85,6 +86,8 @@ def _of_rejection(record: RevisionRecord) -> str:
     match record.reason:
         case Reason.ABORTED_BY_USER:
             return "Aborted"
+        case Reason.UNDONE_BY_USER:
+            return "Undone"
         case "DeadDrafter" | "BelowFloor" | "DegenerateAnswers" | "ProbeFailed":
             return "RolledBack"
         case _:
