@@ -18,6 +18,12 @@ def applies(version: str) -> Act:
     return lambda s: s.when.drafter(version)
 
 
+def undo(scenario: Scenario) -> None:
+    """Ask for the oldest revision that there is."""
+    oldest = min(scenario.cluster.revisions.values(), key=lambda record: record.number)
+    scenario.when.request(f"undo@{oldest.name}@{scenario.cluster.now}")
+
+
 ACTS: dict[str, Act] = {
     **{f"apply {version}": applies(version) for version in VERSIONS},
     "engine restarts": lambda s: s.when.engine_restarts(),
@@ -29,6 +35,7 @@ ACTS: dict[str, Act] = {
     "auto": lambda s: s.when.spec(drafting="Auto"),
     "longer context": lambda s: s.when.spec(engine={"contextLength": 4096}),
     "shorter context": lambda s: s.when.spec(engine={"contextLength": 2048}),
+    "undo": undo,
     "idle": lambda s: s.when.traffic(0),
     "busy": lambda s: s.when.traffic(1),
 }
