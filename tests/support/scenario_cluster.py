@@ -55,6 +55,8 @@ class FakeCluster:
     status: SpecDecodeServerStatus = field(default_factory=SpecDecodeServerStatus)
     request: str = ""
     events: list[Event] = field(default_factory=list)
+    told_at: list[float] = field(default_factory=list)
+    """When each event was posted."""
     plans: list[Plan] = field(default_factory=list)
     status_writes: int = 0
     judge: Judge = field(default_factory=Judge)
@@ -153,6 +155,7 @@ class FakeCluster:
         self.status_writes += fresh != self.status
         self.status = fresh
         self.events += made.events
+        self.told_at += [self.now] * len(made.events)
 
     def _applied(self, manifest: dict[str, Any]) -> None:
         match manifest["kind"]:

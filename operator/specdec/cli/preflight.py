@@ -135,7 +135,7 @@ def _formatted(report: Report, output: str) -> str:
     if output == "json":
         return json.dumps(report.to_json(), indent=2) + "\n"
     if output == "yaml":
-        import yaml  # noqa: PLC0415 - only this form needs it
+        import yaml
 
         text: str = yaml.safe_dump(report.to_json(), sort_keys=False, allow_unicode=True)
         return text
@@ -144,8 +144,8 @@ def _formatted(report: Report, output: str) -> str:
 
 def _digests(request: Request) -> dict[str, str]:
     """Every byte of a drafter, headers and sizes of a target; a repository's commit says both for nothing."""
-    from specdec.preflight.checkpoint import CheckpointRefusedError  # noqa: PLC0415
-    from specdec.preflight.digest import content_digest, header_digest  # noqa: PLC0415
+    from specdec.preflight.checkpoint import CheckpointRefusedError
+    from specdec.preflight.digest import content_digest, header_digest
 
     found = {}
     for name, source, hashed in (

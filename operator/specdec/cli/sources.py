@@ -14,9 +14,9 @@ HUB = "hf://"
 def source_of(uri: str) -> Source:
     """A folder on this machine or a repository on the hub."""
     if uri.startswith(HUB):
-        from specdec.cli.hub import HubRepository  # noqa: PLC0415 - the hub's client takes half a second to import
+        from specdec.cli.hub import HubRepository
 
         return HubRepository.named(uri.removeprefix(HUB))
-    from specdec.preflight.source import LocalFolder  # noqa: PLC0415 - so that --help needs neither
+    from specdec.preflight.source import LocalFolder
 
     return LocalFolder(Path(uri))

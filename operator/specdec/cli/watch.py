@@ -1,0 +1,119 @@
+"""`kubectl specdec watch`: the status as it changes, redrawn on a terminal, as plain lines elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from specdec.cli.cluster import Cluster, FailedError, in_cluster
+
+if TYPE_CHECKING:
+    from specdec.cli.picture import Picture
+
+EXAMPLES = """\b
+Examples:
+  kubectl specdec watch kimi               until Ctrl-C
+  kubectl specdec watch kimi | tee log     plain lines: one for each change, one for each event
+  kubectl specdec watch kimi --until Idle --timeout 300
+"""
+
+SECONDS = 1.0
+HIDE, SHOW = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
+"""A screen of its own without line wrap, so that what stood on the terminal comes back."""
+HOME, END_OF_LINE, REST = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("name")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    default=0.0,
+    help="End after so many seconds; 0 never.",
+)
+@click.option(
+    "--until", default="", metavar="WORD", help="End once the rollout is at this word (Idle, RolledBack ...)."
+)
+@in_cluster
+async def watch(cluster: Cluster, *, name: str, timeout: float, until: str) -> None:  # noqa: ASYNC109 - the user's own
+    """Show the status as it changes.
+
+    With --until, exits with 1 if the time is up before the rollout got there.
+    """
+    live = sys.stdout.isatty()
+    if live:
+        click.echo(HIDE, nl=False)
+    try:
+        await _followed(cluster, name, cluster.now() + timeout if timeout else float("inf"), until, live=live)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        pass  # how a watch ends
+    finally:
+        if live:
+            click.echo(SHOW, nl=False)
+
+
+async def _followed(cluster: Cluster, name: str, deadline: float, until: str, *, live: bool) -> None:
+    from specdec.cli.picture import looked
+    from specdec.rollout.clock import text
+
+    before: Picture | None = None
+    while True:
+        picture = await looked(cluster, name)
+        if live:
+            click.echo(_redrawn(picture, cluster.now()), nl=False, color=True)
+        else:
+            for line in news(before, picture, text(cluster.now())):
+                click.echo(line)
+            sys.stdout.flush()
+        if until and picture.server.status.rollout == until:
+            return
+        if cluster.now() >= deadline:
+            if until:
+                word = picture.server.status.rollout or "unseen"
+                raise FailedError(
+                    f"the rollout of {picture.named} is {word}, not {until}, and the time is up"
+                )
+            return
+        before = picture
+        await cluster.sleep(SECONDS)
+
+
+def _redrawn(picture: Picture, now: float) -> str:
+    """Draw over the last screen, cut to the terminal: without clearing first it does not flicker."""
+    import shutil
+
+    from specdec.cli.screen import screen
+
+    _, rows = shutil.get_terminal_size()
+    lines = screen(picture, now)[: rows - 1]
+    return HOME + "".join(f"{line}{END_OF_LINE}\n" for line in lines) + REST
+
+
+def news(before: Picture | None, picture: Picture, now: str) -> Iterator[str]:
+    """Say in plain lines what is new since the last look; times are UTC."""
+    told = set(before.events) if before else set(picture.events[:-3])
+    for event in picture.events:
+        if event not in told:
+            yield f"{event.at[11:19]} event   {event.type:<7} {event.reason:<18} {event.message}"
+    if before is None or _words(before) != _words(picture):
+        yield f"{now[11:19]} status  {_words(picture)}"
+
+
+def _words(picture: Picture) -> str:
+    """Say in a line how the server stands."""
+    status = picture.server.status
+    wanted = 1 if picture.server.spec.replicas is None else picture.server.spec.replicas
+    shown = status.acceptance
+    parts = [
+        f"{status.phase or 'Unseen'} {status.rollout}".strip(),
+        f"{status.ready_replicas}/{wanted} ready",
+        f"active {status.active.version or '-'}" if status.active else "active -",
+        f"candidate {status.candidate.version}" if status.candidate else "",
+        f"accept length {shown.accept_length or '-'} ({shown.message})" if shown else "",
+    ]
+    return ", ".join(part for part in parts if part)
