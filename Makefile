@@ -20,6 +20,7 @@ lint: setup ## Check style, types, import contracts and that generated files are
 	@$(RUN) mypy
 	@$(RUN) lint-imports
 	@$(RUN) python -m specdec.preflight.reference --check
+	@$(RUN) python -m specdec.cli.reference --check
 
 unit: setup ## Run the tests that need neither engine nor cluster (seconds)
 	@$(RUN) pytest tests/unit tests/scenarios
@@ -39,6 +40,7 @@ cluster: setup ## Bring up the kind cluster with its images, and the engine for 
 generate: setup ## Write the CRD and the reference pages from the code
 	@$(RUN) python -m specdec.api.crd crds
 	@$(RUN) python -m specdec.preflight.reference
+	@$(RUN) python -m specdec.cli.reference
 
 bench-%: setup ## Measure one thing: bench-preflight, bench-probes (SGLang's wheels from the package index)
 	@$(RUN) python -m bench.$*

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from specdec.preflight.capabilities import POSTS, TABLE, Capabilities
@@ -110,10 +111,9 @@ def entry(story: Story) -> list[str]:
 PAGES = {"capabilities.md": capabilities_page, "preflight.md": preflight_page}
 
 
-def main() -> int:
-    """Write the pages, or check that they are current."""
-    check = sys.argv[1:] == ["--check"]
-    for name, page in PAGES.items():
+def publish(pages: Mapping[str, Callable[[], str]], *, check: bool) -> int:
+    """Write pages, or say which is not what the code says; the exit code."""
+    for name, page in pages.items():
         path = FOLDER / name
         if not check:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,6 +122,11 @@ def main() -> int:
             sys.stderr.write(f"{path} is not what the code says: run `make generate`\n")
             return 1
     return 0
+
+
+def main() -> int:
+    """Write the pages, or check that they are current."""
+    return publish(PAGES, check=sys.argv[1:] == ["--check"])
 
 
 if __name__ == "__main__":

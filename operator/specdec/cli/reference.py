@@ -1,0 +1,169 @@
+"""Writes docs/reference/{crd,conditions,cli}.md from models, reasons and commands: `python -m specdec.cli.reference [--check]`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any
+
+import click
+
+from specdec.acceptance.verdict import Doubt, Judgement, Layer
+from specdec.api.base import API_VERSION, KIND
+from specdec.api.conditions import ConditionType, Reason
+from specdec.api.crd import COLUMNS, openapi
+from specdec.cli.main import SECTIONS, specdec
+from specdec.preflight.reference import publish
+
+NOTE = "<!-- Made by `python -m specdec.cli.reference`; `make lint` checks that it is current. -->"
+WIDTH = 100
+
+Schema = dict[str, Any]
+
+
+def crd_page() -> str:
+    """Every field of the API, in the order of the models."""
+    schema = openapi()
+    lines = [
+        f"# {KIND} ({API_VERSION})", "", NOTE, "", schema["description"], "",
+        "A `*` marks what is required. Printer columns: " + ", ".join(f"**{name}**{' (wide)' if wide else ''}" for name, _, _, wide, _ in COLUMNS) + ".",
+    ]  # fmt: skip
+    for part in ("spec", "status"):
+        node = schema["properties"][part]
+        lines += [
+            "",
+            f"## {part}",
+            "",
+            node.get("description", ""),
+            "",
+            "| field | type | meaning |",
+            "|---|---|---|",
+        ]
+        lines += [f"| `{path}` | {kind(field)} | {meaning(field)} |" for path, field in fields(node)]
+    lines += ["", "## What admission checks", ""]
+    lines += [f"- {words}" for words in sorted(set(messages(schema)))]
+    return "\n".join(lines) + "\n"
+
+
+def fields(node: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+    """Yield a node's fields, depth first; what is required is marked by the caller's path."""
+    required = set(node.get("required", ()))
+    for name, child in node.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        yield f"{here}{' *' if name in required else ''}", child
+        yield from fields(child, here)
+        if "properties" in child.get("items", {}):
+            yield from fields(child["items"], f"{here}[]")
+
+
+def kind(field: Schema) -> str:
+    """Say what a field holds: type, bounds, default."""
+    match field.get("type"):
+        case "array":
+            said = f"list of {field['items'].get('type', 'any')}"
+        case "object" if "properties" not in field:
+            said = "map"
+        case found:
+            said = str(found or "any")
+    if "enum" in field:
+        said = " \\| ".join(field["enum"])
+    low, high = field.get("minimum"), field.get("maximum")
+    if low is not None and high is not None:
+        said += f", {low} to {high}"
+    return said + (f", default {json.dumps(field['default']).strip(chr(34))}" if "default" in field else "")
+
+
+def meaning(field: Schema) -> str:
+    """One line for a table's cell."""
+    return str(field.get("description", "")).replace("\n", " ").replace("|", "\\|")
+
+
+def messages(node: Any) -> Iterator[str]:
+    """Collect the sentences of all CEL rules."""
+    if isinstance(node, dict):
+        yield from (rule["message"] for rule in node.get("x-kubernetes-validations", ()))
+        for child in node.values():
+            yield from messages(child)
+
+
+def conditions_page() -> str:
+    """Every condition and reason, with the sentence that stands beside it in the code."""
+    lines = [
+        "# Conditions, reasons and verdicts", "", NOTE, "",
+        ("Conditions are the truth, `phase` is derived from them. `Reconciling` and `Stalled` are abnormal-true, as kstatus"
+        " wants them; CI waits for `DrafterCurrent`. Every message is a sentence with its numbers."), "",
+    ]  # fmt: skip
+    for title, enum, words in (
+        ("Conditions", ConditionType, "condition"),
+        ("Reasons of conditions, events and outcomes", Reason, "reason"),
+        ("Verdicts on live traffic", Judgement, "verdict"),
+        ("Why a verdict is Healthy or Unhealthy", Layer, "reason"),
+        ("Why a verdict is Unknown", Doubt, "reason"),
+    ):
+        lines += [f"## {title}", "", f"| {words} | meaning |", "|---|---|"]
+        lines += [f"| `{name}` | {said} |" for name, said in documented(enum)]
+        lines.append("")
+    lines.append(
+        "A drafter that an engine or the preflight refuses has the finding's code as its reason: [preflight.md](preflight.md)."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def documented(enum: type[StrEnum]) -> Iterator[tuple[str, str]]:
+    """Yield each member's value and the docstring that follows it in the source."""
+    (tree,) = ast.parse(inspect.getsource(enum)).body
+    body = tree.body if isinstance(tree, ast.ClassDef) else []
+    for line, following in pairwise(body):
+        if isinstance(line, ast.Assign) and isinstance(following, ast.Expr):
+            yield (
+                ast.literal_eval(line.value),
+                inspect.cleandoc(ast.literal_eval(following.value)).replace("\n", " "),
+            )
+
+
+def cli_page() -> str:
+    """The help of every command."""
+    lines = [
+        "# kubectl specdec", "", NOTE, "",
+        ("The Python distribution `specdec-operator` with its extra `cli` puts `kubectl-specdec` on the path, and kubectl"
+            " finds it as `kubectl specdec`; the extra `report` also draws. kubectl 1.26 and newer completes it."), "",
+        "Exit codes: 0 yes or done; 1 no: refused, different, not found, not in time; 2 it could not be asked or judged.",
+    ]  # fmt: skip
+    for title, commands in SECTIONS.items():
+        lines += ["", f"## {title}"]
+        for name in commands:
+            lines += ["", f"### {name}", "", "```text", help_of(name), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def help_of(name: str) -> str:
+    """What `--help` prints, at one width whatever the terminal."""
+    parent = click.Context(specdec, info_name="kubectl specdec", terminal_width=WIDTH)
+    command = specdec.get_command(parent, name)
+    if command is None:
+        raise LookupError(f"there is no command {name}")
+    context = click.Context(
+        command,
+        info_name=name,
+        parent=parent,
+        terminal_width=WIDTH,
+        help_option_names=["-h", "--help"],
+    )
+    return "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+
+
+PAGES = {"crd.md": crd_page, "conditions.md": conditions_page, "cli.md": cli_page}
+
+
+def main() -> int:
+    """Write the pages, or check that they are current."""
+    return publish(PAGES, check=sys.argv[1:] == ["--check"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
