@@ -79,6 +79,7 @@ class Change:
     """With the server as it would be."""
     plan: Plan
     store: Store
+    now: float
     unknown: tuple[str, ...] = field(default=())
 
     @property
@@ -117,7 +118,7 @@ def _course(change: Change) -> tuple[Course, str]:
 def _obstacle(change: Change) -> tuple[Course, str] | None:
     """Find what keeps the revision from being rolled out."""
     desired, name = change.desired, _named(change)
-    blocking = next((finding for finding in findings(change.world) if finding.blocks), None)
+    blocking = next((finding for finding in findings(change.world, change.now) if finding.blocks), None)
     if blocking is not None:
         return Course.BLOCKED, f"nothing would be created or changed: {blocking.reason}: {blocking.message}"
     current = find(change.plan.status.conditions, ConditionType.DRAFTER_CURRENT)

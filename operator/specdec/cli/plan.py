@@ -105,7 +105,7 @@ async def _foretold(cluster: Cluster, document: Manifest, default_image: str) ->
     )
     made = planner.plan(seen, {}, cluster.now())
     before = standing["spec"] if standing else None
-    return foretold(Change(before, wished["spec"], seen, made, store, (*unheard, *assumed)))
+    return foretold(Change(before, wished["spec"], seen, made, store, cluster.now(), (*unheard, *assumed)))
 
 
 async def _admitted(
