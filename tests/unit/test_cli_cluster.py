@@ -56,7 +56,8 @@ def drafter(version: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "words", ["status kimi", "status", "status -A -o wide", "history kimi", "diff kimi v1 v2"]
+    "words",
+    ["status kimi", "status kimi -o wide", "status", "status -A -o wide", "history kimi", "diff kimi v1 v2"],
 )
 def test_it_shows_what_was_recorded(stage, words, request):
     result = stage.call(*words.split())

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
 from specdec.acceptance.judge import Floor
 from specdec.api.base import Condition
 from specdec.api.v1alpha1 import AcceptanceStatus, RevisionStatus
-from specdec.cli.output import age, padded
+from specdec.cli.output import age, padded, table
 from specdec.cli.picture import Happened, Picture
+from specdec.rollout.clock import text
 from specdec.rollout.revisions import version
+from specdec.rollout.world import PodView
 
 BAR = 30
 """Cells of the accept length's bar; those of the positions are as long."""
@@ -114,8 +116,8 @@ def _figures(picture: Picture, shown: AcceptanceStatus, steps: int) -> Iterator[
     share, mark = (length - 1) / steps, None if limit is None else (limit - 1) / steps
     colour = "red" if limit is not None and length < limit else "green"
     yield f"  {'accept length':<15}{shown.accept_length}  {bar(share, colour, mark)}  {behind}"
-    for number, text in enumerate(shown.per_position, 1):
-        yield f"  {f'position {number}':<15}{text}  {bar(float(text), 'blue')}"
+    for number, right in enumerate(shown.per_position, 1):
+        yield f"  {f'position {number}':<15}{right}  {bar(float(right), 'blue')}"
 
 
 def bar(share: float, colour: str, mark: float | None = None) -> str:
@@ -125,6 +127,49 @@ def bar(share: float, colour: str, mark: float | None = None) -> str:
     if mark is not None:
         cells[min(BAR - 1, max(0, round(mark * BAR)))] = "┃"
     return click.style("".join(cells), fg=colour)
+
+
+def engines(pods: Sequence[PodView], picture: Picture, now: float) -> Iterator[str]:
+    """List the engines as their agents describe them."""
+    yield ""
+    head = (
+        "ENGINE",
+        "READY",
+        "PHASE",
+        "SERVES",
+        "STARTS-WITH",
+        "CANDIDATE",
+        "DRAFTING",
+        "IN-FLIGHT",
+        "RESTARTS",
+        "AGE",
+    )
+    yield from table(head, [_engine(pod, picture, now) for pod in pods])
+
+
+def _engine(pod: PodView, picture: Picture, now: float) -> tuple[str, ...]:
+    said = pod.status
+    words: tuple[str, ...] = (pod.waiting_reason or "not heard", "-", "-", "-", "-", "-")
+    if said is not None:
+        candidate = (
+            f"{_version(picture, said.candidate.revision)} {said.candidate.state}" if said.candidate else "-"
+        )
+        serves, starts = _version(picture, said.revision), _version(picture, said.promoted)
+        words = (
+            said.phase,
+            serves,
+            starts,
+            candidate,
+            f"{said.drafting}, {said.steps} steps",
+            str(said.in_flight),
+        )
+    ready = "yes" if pod.ready else "no"
+    return (pod.name, ready, *words, str(pod.restarts), age(text(pod.created), now))
+
+
+def _version(picture: Picture, revision: str) -> str:
+    record = picture.record(revision)
+    return (version(record) if record else "") or revision or "-"
 
 
 def conditions(picture: Picture) -> Iterator[str]:

@@ -16,6 +16,7 @@ EXAMPLES = """\b
 Examples:
   kubectl specdec status                  one line for each server of the namespace
   kubectl specdec status kimi -n llm      one screen
+  kubectl specdec status kimi -o wide     and each engine, as its agent describes it (needs pods/proxy)
   kubectl specdec status kimi -o json     the same for programs
   kubectl specdec status -A -o wide       all namespaces, more columns
 """
@@ -41,6 +42,8 @@ async def status(cluster: Cluster, *, name: str | None, everywhere: bool, output
         click.echo(dumped(_data(picture), output), nl=False)
     else:
         click.echo("\n".join(screen(picture, cluster.now())))
+        if output == "wide":
+            await _engines(cluster, picture)
 
 
 def _data(picture: Picture) -> dict[str, Any]:
@@ -52,6 +55,21 @@ def _data(picture: Picture) -> dict[str, Any]:
         "status": picture.manifest.get("status", {}),
         "events": [vars(event) for event in picture.events],
     }
+
+
+async def _engines(cluster: Cluster, picture: Picture) -> None:
+    """Ask the agents through the API server."""
+    from specdec.cli.screen import engines
+    from specdec.controller.clock import Clock
+    from specdec.controller.kinds import POD
+    from specdec.controller.observe import pod_view
+    from specdec.controller.snapshot import heard, snapshot
+
+    key = (picture.server.namespace, picture.server.name)
+    store = await snapshot(cluster.kube, key)
+    said = await heard(cluster.kube, store, key, Clock(now=cluster.now))
+    pods = [pod_view(pod, said.get(pod["metadata"]["uid"])) for pod in store.children(POD, key)]
+    click.echo("\n".join(engines(pods, picture, cluster.now())))
 
 
 async def _all(cluster: Cluster, *, everywhere: bool, output: str | None) -> None:
