@@ -121,6 +121,22 @@ def test_watch_ends_when_the_rollout_is_where_it_shall_be_or_the_time_is_up(stag
     assert stage.call("watch", "kimi", "--until", "Idle", "--timeout", "100").exit_code == 0
 
 
+def test_watch_survives_an_api_server_that_is_away_for_a_moment(stage, monkeypatch):
+    away = iter([KubeError("get failed: TimeoutError", 0), KubeError("get was refused with 503", 503)])
+    listed = stage.kube.list
+
+    async def now_and_then(*args, **more):
+        if (error := next(away, None)) is not None:
+            raise error
+        return await listed(*args, **more)
+
+    monkeypatch.setattr(stage.kube, "list", now_and_then)
+    result = stage.call("watch", "kimi", "--timeout", "5")
+    assert result.exit_code == 0
+    assert result.stderr.count("trying again") == 2
+    assert "Judging" in result.stdout
+
+
 def test_a_live_screen_is_drawn_over_the_last_one(stage, monkeypatch):
     from specdec.cli import picture, watch
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
 import subprocess
 import sys
 import threading
@@ -161,6 +164,23 @@ def test_it_asks_in_the_contexts_namespace_and_patches_as_its_user(kubeconfig):
     assert body == {"spec": {"rollout": {"paused": True}}}
     events = next(path for _, path, _, _ in Api.asked if "/events?" in path)
     assert "regarding.name%3Dkimi" in events
+
+
+def test_watch_has_a_screen_of_its_own_on_a_terminal_and_gives_it_back(kubeconfig):
+    ours, theirs = pty.openpty()
+    program = Path(sys.executable).parent / "kubectl-specdec"
+    words = [program, "watch", "kimi", "--timeout", "0.1", "--kubeconfig", kubeconfig]
+    done = subprocess.run(words, stdout=theirs, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how a pseudo-terminal ends
+        while piece := os.read(ours, 65536):
+            shown += piece
+    os.close(ours)
+    assert done.returncode == 0, done.stderr
+    assert shown.startswith(b"\x1b[?1049h")
+    assert shown.endswith(b"\x1b[?1049l")
+    assert b"kimi in llm" in shown
 
 
 @pytest.mark.parametrize(

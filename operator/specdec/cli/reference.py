@@ -133,12 +133,27 @@ def cli_page() -> str:
         ("The Python distribution `specdec-operator` with its extra `cli` puts `kubectl-specdec` on the path, and kubectl"
             " finds it as `kubectl specdec`; the extra `report` also draws. kubectl 1.26 and newer completes it."), "",
         "Exit codes: 0 yes or done; 1 no: refused, different, not found, not in time; 2 it could not be asked or judged.",
+        "",
+        *rights(),
     ]  # fmt: skip
     for title, commands in SECTIONS.items():
         lines += ["", f"## {title}"]
         for name in commands:
             lines += ["", f"### {name}", "", "```text", help_of(name), "```"]
     return "\n".join(lines) + "\n"
+
+
+def rights() -> list[str]:
+    """What a person's role must allow."""
+    return [
+        "It acts as you. What your role must allow:", "",
+        "| for | rights |", "|---|---|",
+        "| `status`, `watch`, `history`, `diff`, `report` | get and list `specdecodeservers.specdec.dev`, list `controllerrevisions.apps` and `events.events.k8s.io` |",
+        "| `undo`, `promote`, `abort`, `retry`, `pause`, `resume`, `pin`, `unpin`, `drafting` | the same, and patch `specdecodeservers.specdec.dev` |",
+        "| `plan` | create and update `specdecodeservers.specdec.dev` (as a dry run), list what a server consists of, get its claims; get `pods/proxy` for the engines' part |",
+        "| `status NAME -o wide` | list what a server consists of, get `pods/proxy` |",
+        "| `preflight`, `convert`, `completion` | no cluster |",
+    ]  # fmt: skip
 
 
 def help_of(name: str) -> str:

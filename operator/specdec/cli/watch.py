@@ -58,29 +58,47 @@ async def watch(cluster: Cluster, *, name: str, timeout: float, until: str) -> N
 
 
 async def _followed(cluster: Cluster, name: str, deadline: float, until: str, *, live: bool) -> None:
-    from specdec.cli.picture import looked
-    from specdec.rollout.clock import text
-
     before: Picture | None = None
     while True:
-        picture = await looked(cluster, name)
-        if live:
-            click.echo(_redrawn(picture, cluster.now()), nl=False, color=True)
-        else:
-            for line in news(before, picture, text(cluster.now())):
-                click.echo(line)
-            sys.stdout.flush()
-        if until and picture.server.status.rollout == until:
+        picture = await _seen(cluster, name) or before
+        if picture is not None:
+            _shown(before, picture, cluster.now(), live=live)
+        word = picture.server.status.rollout if picture else ""
+        if until and word == until:
             return
         if cluster.now() >= deadline:
             if until:
-                word = picture.server.status.rollout or "unseen"
                 raise FailedError(
-                    f"the rollout of {picture.named} is {word}, not {until}, and the time is up"
+                    f"the rollout of {name} is {word or 'not known'}, not {until}, and the time is up"
                 )
             return
         before = picture
         await cluster.sleep(SECONDS)
+
+
+async def _seen(cluster: Cluster, name: str) -> Picture | None:
+    """Look once; an API server that is away for a moment does not end a watch."""
+    from specdec.cli.picture import looked
+    from specdec.controller.kube import KubeError
+
+    try:
+        return await looked(cluster, name)
+    except KubeError as error:
+        if 0 < error.status < 500:
+            raise
+        click.echo(f"{error}; trying again", err=True)
+        return None
+
+
+def _shown(before: Picture | None, picture: Picture, now: float, *, live: bool) -> None:
+    from specdec.rollout.clock import text
+
+    if live:
+        click.echo(_redrawn(picture, now), nl=False, color=True)
+        return
+    for line in news(before, picture, text(now)):
+        click.echo(line)
+    sys.stdout.flush()
 
 
 def _redrawn(picture: Picture, now: float) -> str:
