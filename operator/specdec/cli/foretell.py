@@ -13,6 +13,7 @@ from specdec.controller.kinds import KINDS
 from specdec.controller.noop import unchanged
 from specdec.controller.store import Store
 from specdec.engine.protocol import Swap
+from specdec.rollout.aim import last_good
 from specdec.rollout.inputs import findings
 from specdec.rollout.plan import wished
 from specdec.rollout.quarantine import rejected
@@ -117,14 +118,13 @@ def _course(change: Change) -> tuple[Course, str]:
 
 def _obstacle(change: Change) -> tuple[Course, str] | None:
     """Find what keeps the revision from being rolled out."""
-    desired, name = change.desired, _named(change)
+    name = _named(change)
     blocking = next((finding for finding in findings(change.world, change.now) if finding.blocks), None)
     if blocking is not None:
         return Course.BLOCKED, f"nothing would be created or changed: {blocking.reason}: {blocking.message}"
     current = find(change.plan.status.conditions, ConditionType.DRAFTER_CURRENT)
-    if rejected(desired) or (current is not None and current.reason in REFUSED):
-        words = current.message if current else desired.message
-        return Course.REFUSED, f"{name} would be refused without another trial: {words}"
+    if current is not None and current.reason in REFUSED:
+        return Course.REFUSED, f"{name} would be refused without another trial: {current.message}"
     if change.launched and current is not None and current.reason in HELD:
         return Course.HELD, f"{name} would not be rolled out: {current.message}"
     return None
@@ -183,7 +183,9 @@ def _further(change: Change, course: Course) -> Iterator[str]:
         yield f"judged by accept length >= {floor.length:.2f} of at most {steps + 1}, over at least {floor.min_requests} requests"
     if course is Course.IN_PLACE:
         yield f"promoted after {spec.rollout.min_soak_seconds} s at the earliest, and not without users' requests"
-    back = version(launched) if launched and not rejected(launched) else ""
+    good = last_good(tuple(record for record in change.world.revisions if record.name != desired.name))
+    kept = good or (launched if not rejected(launched) else None)
+    back = version(kept) if kept else ""
     yield f"if it is found bad, {f'{back} serves again' if back else 'drafting goes off'}"
 
 
