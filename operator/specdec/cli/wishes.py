@@ -32,7 +32,7 @@ async def pause(cluster: Cluster, *, name: str) -> None:
 @in_cluster
 async def resume(cluster: Cluster, *, name: str) -> None:
     """Let a held rollout go on."""
-    await _set(cluster, name, {"rollout": {"paused": None}}, "rollout.paused is removed")
+    await _set(cluster, name, {"rollout": {"paused": None}}, "rollout.paused is false")
 
 
 @click.command(epilog=epilog("pin kimi v2", "pin kimi 3"))

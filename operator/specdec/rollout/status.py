@@ -182,4 +182,4 @@ def _last_evidence(done: Pass) -> str:
     if not changed:
         return done.before.last_evidence
     record = changed[-1]
-    return f"{version(record)} {record.outcome.lower()}: {record.message}"[:1024]
+    return f"{version(record)} {record.outcome.lower()}: {record.message or record.reason}"[:1024]
