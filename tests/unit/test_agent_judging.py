@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.models import make
+from tests.support.models.mendable import absolute_token_map, wrapped
 
 from specdec.engine.agent import judging
 from specdec.engine.agent.staging import make_overlay
@@ -69,3 +70,24 @@ def test_repairs_reach_the_overlay_and_its_arguments(models, tmp_path):
     assert written["eagle_config"]["eagle_aux_hidden_state_layer_ids"] == [2, 4, 5]
     assert overlay.repairs
     assert ("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "1") in overlay.environment
+
+
+def test_repairs_while_loading_reach_the_overlays_rules(models, tmp_path):
+    state, mounted = tmp_path / "state", tmp_path / "models"
+    drafter = DrafterRef(revision="r", version="v", path=str(mounted / "one"))
+    wrapped(mounted / "one")
+    overlay = make_overlay(state, mounted, drafter, around(models))
+    rules = json.loads((overlay.folder / "overlay.json").read_text())
+    assert rules["renames"]["_orig_mod.draft_model.fc.weight"] == "fc.weight"
+    absolute_token_map(mounted / "one")
+    overlay = make_overlay(state, mounted, drafter, around(models))
+    rules = json.loads((overlay.folder / "overlay.json").read_text())
+    assert rules == {"renames": {}, "transforms": {"d2t": "absolute-to-offsets"}, "drops": []}
+    # A sound drafter under the same name leaves no rules behind.
+    make(mounted, ["good"])["good"].rename(mounted / "two")
+    make_overlay(
+        state, mounted, DrafterRef(revision="r", version="v", path=str(mounted / "two")), around(models)
+    )
+    (mounted / "two" / "model.safetensors").rename(mounted / "one" / "model.safetensors")
+    overlay = make_overlay(state, mounted, drafter, around(models))
+    assert not (overlay.folder / "overlay.json").exists()

@@ -15,6 +15,7 @@ from specdec.preflight.arguments import Arguments, rendered
 from specdec.preflight.capabilities import capabilities
 from specdec.preflight.checkpoint import CheckpointRefusedError
 from specdec.preflight.facts import Case, Target, drafter_of, target_of
+from specdec.preflight.loading import NOTHING, Overlay
 from specdec.preflight.preflight import Request, judge
 from specdec.preflight.reading import read_drafter, read_target
 from specdec.preflight.source import LocalFolder
@@ -47,6 +48,8 @@ class Judged:
     repairs: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    rules: Overlay = NOTHING
+    """What the plugin does to the tensors while it reads them."""
 
 
 def survey(
@@ -89,6 +92,7 @@ def judged(folder: Path, config: dict[str, Any], around: Surroundings) -> Judged
         tuple(repair.said for repair in outcome.report.repairs),
         tuple(word for name, value in added.items() for word in (name, value) if word),
         {name: v for name, v in new.environment.items() if around.arguments.environment.get(name) != v},
+        outcome.mended.overlay,
     )
 
 

@@ -1,6 +1,7 @@
 """Staging a drafter: an overlay folder that SGLang loads from, and the digest of what it will load.
 
-The overlay holds the normalised config.json and links to the weights; the source is never written. A
+The overlay holds the normalised config.json, the rules that the plugin applies to the tensors
+(`overlay.json`, where there are any) and links to the weights; the source is never written. A
 folder whose contents change under its path is refused: the revision named other weights.
 """
 
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from specdec.engine.agent.judging import Judged, judged
 from specdec.engine.agent.plan import write_whole
 from specdec.preflight.checkpoint import CONFIG, CheckpointRefusedError, read_checkpoint
+from specdec.preflight.loading import OVERLAY
 from specdec.preflight.overlay import canonical, normalised
 
 if TYPE_CHECKING:
@@ -93,6 +95,8 @@ def make_overlay(
         draft.unlink(missing_ok=True)
         draft.symlink_to(target)
         draft.replace(folder / link)
+    if not found.rules.empty:
+        write_whole(folder / OVERLAY, canonical(found.rules.to_json()))
     written = normalised(found.config)
     write_whole(folder / CONFIG, canonical(written.config))
     repairs = found.repairs or config.repairs

@@ -57,7 +57,13 @@ from __future__ import annotations
 PATCHES = ("control", "counters", "report", "routes")
 """Patches that every engine has in force."""
 
-DRAFTER_PATCHES = ("strict_load", "embedding_capture", "swap", "drafting")
+DRAFTER_PATCHES = (
+    "strict_load",
+    "overlay",
+    "embedding_capture",
+    "swap",
+    "drafting",
+)
 """Patches that an engine with a drafter has in force as well."""
 
 

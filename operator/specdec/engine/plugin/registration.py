@@ -54,6 +54,7 @@ def scheduler_patches() -> tuple[Patch, ...]:
         control,
         drafting,
         embedding_capture,
+        overlay,
         startup,
         strict_load,
         swap,
@@ -61,6 +62,7 @@ def scheduler_patches() -> tuple[Patch, ...]:
 
     return (
         strict_load.PATCH,
+        overlay.PATCH,
         embedding_capture.PATCH,
         swap.PATCH,
         drafting.PATCH,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from specdec.engine.loopback import LoadReport
-from specdec.engine.plugin import checkpoint, shadow
+from specdec.engine.plugin import checkpoint, overlay, shadow
 from specdec.engine.plugin.config_keys import differing_key, value_of
 from specdec.engine.plugin.load_record import LoadError, LoadRecord, required_shards
 from specdec.engine.plugin.refusal import RefusedError
@@ -82,7 +82,7 @@ def _fill(made: shadow.Shadow, model: Any, folder: Path) -> LoadReport:
 
 def _of_dtypes(folder: Path, dtypes: set[Any]) -> Any:
     """Yield the tensors; a floating one of another type than the parameters would be rounded in silence."""
-    for name, tensor in checkpoint.tensors(folder):
+    for name, tensor in overlay.mended(folder, checkpoint.tensors(folder)):
         if tensor.dtype.is_floating_point and tensor.dtype not in dtypes:
             wanted = ", ".join(sorted(str(dtype) for dtype in dtypes))
             raise RefusedError(

@@ -27,6 +27,7 @@ PATCHES = [
     "report",
     "routes",
     "strict_load",
+    "overlay",
     "embedding_capture",
     "swap",
     "drafting",
