@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from tests.support.engine import STEPS, EngineSlot, Launch, failing_start, start_report
-from tests.support.models import answer
+from tests.support.engine import STEPS, Engine, EngineSlot, Launch, failing_start, models, start_report
+from tests.support.models import DrafterShape, answer, drafter, simulate
 
 from specdec.engine.loopback import Steps
 from specdec.engine.plugin import DRAFTER_PATCHES, PATCHES
@@ -55,3 +57,27 @@ def test_a_drafter_that_reads_the_embedding_output_drafts_as_it_was_trained(slot
     assert engine.order(Steps(steps=STEPS)).state == "done"
     generation = engine.generate(next(prompts), 41)
     assert (generation.calls, generation.drafts) == (10, 30)
+
+
+def correct_drafts(engine: Engine, prompts, quality: float) -> list[tuple[int, int]]:
+    """Correct drafts of some answers, each beside what a drafter of that quality gets."""
+    asked = [next(prompts) for _ in range(6)]
+    return [(engine.generate(prompt, 41).drafts, sum(simulate(prompt[-1], 41, quality))) for prompt in asked]
+
+
+def test_a_drafter_that_norms_before_its_residual_drafts_as_it_was_trained(slot: EngineSlot, prompts):
+    engine = slot.use(Launch("norm-first"))
+    assert "norm_before_residual" in engine.report().patches
+    assert "takes its residual after its norm" in engine.log.read_text()
+    for found, expected in correct_drafts(engine, prompts, 0.7):
+        assert found == expected > 0
+
+
+def test_the_same_weights_are_useless_where_the_residual_is_taken_before(
+    slot: EngineSlot, prompts, tmp_path: Path
+):
+    shape = DrafterShape(norm_before_residual=True)
+    models()["norm-ignored"] = drafter(tmp_path, shape, norm_before_residual=False)
+    engine = slot.use(Launch("norm-ignored"))
+    for found, expected in correct_drafts(engine, prompts, 1.0):
+        assert found == 0 < expected

@@ -115,6 +115,17 @@ def test_a_stray_tensor_is_a_warning_on_stock_and_blocks_under_strict_loading():
     assert codes(judged(stray, patches=PLUGIN_PATCHES)) == {"TensorsDropped": "Error"}
 
 
+def test_the_plugin_takes_the_residual_after_the_norm_but_not_in_the_mla_class():
+    trained = {"norm_before_residual": True}
+    assert codes(judged(llama().with_config(**trained))) == {"NormBeforeResidual": "Error"}
+    assert codes(judged(llama().with_config(**trained), patches=PLUGIN_PATCHES)) == {}
+    older = codes(judged(llama().with_config(**trained), "0.5.12", patches=PLUGIN_PATCHES))
+    assert older["NormBeforeResidual"] == "Error"
+    assert codes(judged(mla().with_config(**trained), patches=PLUGIN_PATCHES)) == {
+        "NormBeforeResidual": "Error"
+    }
+
+
 def test_computed_buffers_and_the_shared_embedding_are_no_strays():
     usual: Tensors = {
         "midlayer.self_attn.rotary_emb.inv_freq": ("F32", [64]),

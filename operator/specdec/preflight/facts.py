@@ -17,7 +17,7 @@ from specdec.preflight.source import UnreadableError
 from specdec.preflight.tokens import TokenMap, read_token_map
 
 LAYER_IDS = "eagle_aux_hidden_state_layer_ids"
-PLUGIN_PATCHES = frozenset({"strict_load", "embedding_capture", "overlay"})
+PLUGIN_PATCHES = frozenset({"strict_load", "embedding_capture", "overlay", "norm_before_residual"})
 """What this project's plugin adds to SGLang that changes a finding."""
 DEEPSEEK_TARGETS = frozenset({
     "KimiK25ForConditionalGeneration", "DeepseekV3ForCausalLM", "DeepseekV2ForCausalLM",

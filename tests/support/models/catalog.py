@@ -16,6 +16,8 @@ _SHAPES = {
     "dead": DrafterShape(quality=0.0),
     # SGLang drops these names without a word.
     "renamed": DrafterShape(prefix="model.decoder.0"),
+    # Takes its residual after its norm, speculators' default.
+    "norm-first": DrafterShape(quality=0.7, norm_before_residual=True),
     # Captures the embedding's output, as speculators' ids may ask for.
     "embedding": DrafterShape(layers=(-1, 2, 5), depths=(0, 2, 5)),
 }

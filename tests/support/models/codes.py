@@ -76,6 +76,22 @@ def mlp(prefix: str, step: NDArray[np.float32]) -> dict[str, Array]:
     }
 
 
+def mlp_after_norm(prefix: str, step: NDArray[np.float32]) -> dict[str, Array]:
+    """SwiGLU weights that turn a one-hot residual, normed by weights of -1, into `step @ onehot`.
+
+    The state comes in as -sqrt(WIDTH) * onehot and only then passes the gate; one that was not normed before
+    comes in positive, passes nothing, and stays the token that it was.
+    """
+    height = WIDTH**0.5
+    gained = height / (1 + np.exp(-height)) * height
+    down = height * (step + np.eye(WIDTH)) / gained
+    return {
+        f"{prefix}.gate_proj.weight": (-np.eye(WIDTH)).astype(BF16),
+        f"{prefix}.up_proj.weight": (-np.eye(WIDTH)).astype(BF16),
+        f"{prefix}.down_proj.weight": down.astype(BF16),
+    }
+
+
 COMMON = {
     "hidden_size": WIDTH,
     "intermediate_size": WIDTH,

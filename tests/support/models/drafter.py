@@ -20,6 +20,7 @@ from tests.support.models.codes import (
     Array,
     matrix,
     mlp,
+    mlp_after_norm,
     ones,
     power,
     zeros,
@@ -47,6 +48,8 @@ class DrafterShape:
     """Write d2t as target ids instead of offsets."""
     first_draft_id: int = FIRST_TEXT
     """Where the draft vocabulary begins (it wraps around): another value is another token map of the same length."""
+    norm_before_residual: bool = False
+    """Trained with the residual taken after the first norm: useless where it is taken before."""
     own_embedding: bool = False
     """Hold an `embed_tokens.weight` of its own, full of sevens: SGLang uses the target's instead."""
 
@@ -69,11 +72,13 @@ def weights(shape: DrafterShape) -> dict[str, Array]:
     attention = {f"{inner}.self_attn.{n}_proj.weight": zeros(WIDTH, 2 * WIDTH) for n in "qkv"}
     norms = ("input_layernorm", "hidden_norm", "post_attention_layernorm")
     back = [matrix(power(TAU, depth)).T / len(shape.depths) for depth in shape.depths]
+    step = mlp_after_norm if shape.norm_before_residual else mlp
     return (
         attention
         | {f"{inner}.self_attn.o_proj.weight": zeros(WIDTH, WIDTH)}
         | {f"{inner}.{name}.weight": ones(WIDTH) for name in norms}
-        | mlp(f"{inner}.mlp", matrix(SIGMA))
+        | ({f"{inner}.hidden_norm.weight": -ones(WIDTH)} if shape.norm_before_residual else {})
+        | step(f"{inner}.mlp", matrix(SIGMA))
         | {"fc.weight": np.concatenate(back, axis=1).astype(BF16), "norm.weight": ones(WIDTH)}
         | {"lm_head.weight": _head(shape.quality, _draft_ids(shape))}
         | _token_map(_draft_ids(shape), absolute=shape.absolute_token_map)
@@ -114,6 +119,8 @@ def _config(shape: DrafterShape) -> dict[str, Any]:
         "draft_vocab_size": len(DRAFT_IDS),
         **COMMON,
     }
+    if shape.norm_before_residual:
+        config["norm_before_residual"] = True
     if shape.layers is not None:
         config["eagle_config"] = {
             "eagle_aux_hidden_state_layer_ids": list(shape.layers),

@@ -61,6 +61,7 @@ DRAFTER_PATCHES = (
     "strict_load",
     "overlay",
     "embedding_capture",
+    "norm_before_residual",
     "swap",
     "drafting",
 )

@@ -14,16 +14,22 @@ LLAMA = "SGLang models/llama_eagle3.py"
 
 @check(
     symptom="Acceptance far below what training showed; no log line.",
-    mend="Train with norm_before_residual off, or use an engine with that patch.",
+    mend="Serve it with this project's plugin, or train with norm_before_residual off.",
     source=f"{LLAMA} (0 occurrences to 0.5.23); on by default in vllm-project/speculators",
 )
 def norm_before_residual(case: Case) -> Fault | None:
     """The drafter was trained with the residual taken after its norm; SGLang takes it before."""
-    if case.drafter is None or "norm_before_residual" in case.patches:
+    if case.drafter is None or not flag(case.drafter.config, "norm_before_residual"):
         return None
-    if not flag(case.drafter.config, "norm_before_residual"):
+    if case.drafter.mla:
+        return Fault("norm_before_residual: true in an MLA drafter", "false", "train without it")
+    if "norm_before_residual" in case.patches and (case.engine is None or case.engine.served):
         return None
-    return Fault("norm_before_residual: true", "false: no SGLang version reads it", "train without it")
+    return Fault(
+        "norm_before_residual: true",
+        "false: no SGLang version reads it without this project's plugin",
+        "serve it on an engine with the plugin, or train without it",
+    )
 
 
 @check(

@@ -29,6 +29,7 @@ PATCHES = [
     "strict_load",
     "overlay",
     "embedding_capture",
+    "norm_before_residual",
     "swap",
     "drafting",
 ]
