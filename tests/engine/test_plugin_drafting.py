@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
@@ -45,3 +46,42 @@ def test_a_step_count_without_a_runtime_state_is_refused(engine: Engine):
     outcome = engine.order(Steps(steps=STEPS + 1))
     assert (outcome.state, outcome.reason) == ("refused", "NoSuchSteps")
     assert engine.report().steps == STEPS
+
+
+def test_with_drafting_off_the_target_decodes_plainly_and_the_way_back_finds_no_holes(
+    engine: Engine, prompts
+):
+    assert engine.report().plain
+    prompt = next(prompts) * 3
+    engine.order(Steps(steps=0))
+    assert engine.generate(prompt, 60).tokens == answer(prompt[-1], 60)
+    # Still off, the same prefix is found.
+    assert engine.generate(prompt, 60).cached > 0
+    engine.order(Steps(steps=STEPS))
+    generation = engine.generate(prompt, 41)
+    # What was decoded while off has no draft KV: it is not found again, and acceptance is whole at once.
+    assert (generation.cached, generation.calls, generation.drafts) == (0, 10, 30)
+    assert engine.generate(prompt, 41).cached > 0
+
+
+def test_kept_warm_the_way_back_keeps_the_cache(engine: Engine, prompts):
+    prompt = next(prompts) * 3
+    engine.generate(prompt, 41)
+    engine.order(Steps(steps=0, warm=True))
+    assert engine.generate(prompt, 41).tokens == answer(prompt[-1], 41)
+    engine.order(Steps(steps=STEPS))
+    generation = engine.generate(prompt, 41)
+    assert generation.cached > 0
+    assert (generation.calls, generation.drafts) == (10, 30)
+
+
+def test_what_needs_the_verify_path_still_takes_it(engine: Engine, prompts):
+    engine.order(Steps(steps=0))
+    prompt = next(prompts)
+    sampling = {"max_new_tokens": 20, "temperature": 0, "ignore_eos": True}
+    body = {"input_ids": prompt, "sampling_params": sampling, "return_logprob": True}
+    status, found = engine.request("/generate", body)
+    assert status == 200
+    document = json.loads(found)
+    assert document["output_ids"] == answer(prompt[-1], 20)
+    assert len(document["meta_info"]["output_token_logprobs"]) == 20

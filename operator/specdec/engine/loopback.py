@@ -56,6 +56,8 @@ class Steps(Message):
 
     op: Literal["steps"] = "steps"
     steps: int
+    warm: bool = False
+    """At 0 steps: go on writing draft KV, so that the way back is at once as good as before, at a price."""
 
 
 Order = Annotated[Stage | Commit | Steps, Field(discriminator="op")]
@@ -106,6 +108,8 @@ class Report(Message):
     """Steps in force, read from the worker."""
     states: tuple[int, ...]
     """Step counts that the engine holds runtime states for."""
+    plain: bool = False
+    """Whether the target decodes as a server without a drafter while drafting is off."""
     in_flight: int = 0
     """User requests running or waiting."""
     load: LoadReport | None = None

@@ -45,7 +45,9 @@ What the plugin answers
     1.9 GB on one H200, 23 ms on two. All ranks must have staged it, or all refuse (NotStaged).
     A staged drafter may be committed again. The cache keys change with every commit, so no request ever
     reads draft KV that another drafter wrote. Requests in flight go on and count as `carried`.
-  - `steps` is done when the HTTP answer is there; `Report.steps` follows with the next batch.
+  - `steps` is done when the HTTP answer is there; `Report.steps` follows with the next batch. At 0 the target
+    decodes as without a drafter; the way back then changes the cache keys as a commit does, and requests in
+    flight count as `carried`. With `warm` draft KV is written all the while, at SGLang's price.
 - Routes: `/v1/*`, `/health`, `/ready`, `/metrics` are open; all others want the header, else 403. Send the
   agent's own requests with `rid` beginning with `SPECDEC_PROBE_PREFIX`; they are counted as `probe`.
 - `/metrics`: `specdec_verify_calls_total`, `specdec_correct_drafts_total{position}`,
@@ -64,6 +66,7 @@ DRAFTER_PATCHES = (
     "norm_before_residual",
     "swap",
     "drafting",
+    "plain_decode",
 )
 """Patches that an engine with a drafter has in force as well."""
 

@@ -19,6 +19,7 @@ from specdec.engine.plugin.hooks import Hook, Patch
 from specdec.engine.plugin.refusal import RefusedError
 from specdec.engine.plugin.state import Engine, engine
 from specdec.engine.plugin.swap import Stages
+from specdec.engine.plugin.vote import all_agree
 
 log = logging.getLogger("specdec")
 _orders: TypeAdapter[Order] = TypeAdapter(Order)
@@ -45,7 +46,7 @@ def obey(state: Engine, number: int) -> None:
         problem = f"order {number} can't be read: {error}"
     else:
         problem = "another rank could not read the order"
-    if not _all_agree(state, agreed=order is not None):
+    if not all_agree(state.scheduler, agreed=order is not None):
         state.note(Outcome(number=number, state="refused", reason="Unreadable", message=problem))
         return
     try:
@@ -67,11 +68,11 @@ def _carry_out(state: Engine, number: int, order: Stage | Commit | Steps | None)
             STAGES.begin(state, number, order)
             return None
         case Commit():
-            if not _all_agree(state, agreed=STAGES.find(order.stage) is not None):
+            if not all_agree(state.scheduler, agreed=STAGES.find(order.stage) is not None):
                 raise RefusedError("NotStaged", f"not every rank has staged order {order.stage}")
             return STAGES.commit(state, order)
         case Steps():
-            drafting.set_steps(state, order.steps)
+            drafting.set_steps(state, order.steps, warm=order.warm)
             return Outcome(number=number, state="done")
         case None:
             raise RefusedError("Unreadable", f"order {number} can't be read")
@@ -80,18 +81,6 @@ def _carry_out(state: Engine, number: int, order: Stage | Commit | Steps | None)
 def _read(state: Engine, number: int) -> Stage | Commit | Steps:
     path = state.settings.run_dir / "commands" / f"{number}.json"
     return _orders.validate_json(path.read_bytes())
-
-
-def _all_agree(state: Engine, *, agreed: bool) -> bool:
-    """Vote of all tensor-parallel ranks; each calls it at the same order."""
-    import torch
-
-    group = state.scheduler.tp_cpu_group
-    if torch.distributed.get_world_size(group) == 1:
-        return agreed
-    vote = torch.tensor([int(agreed)])
-    torch.distributed.all_reduce(vote, op=torch.distributed.ReduceOp.MIN, group=group)
-    return bool(vote.item())
 
 
 PATCH = Patch(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from specdec.engine.plugin import admission, plain_decode
 from specdec.engine.plugin.hooks import Hook, Patch
 from specdec.engine.plugin.refusal import RefusedError, refuse_start
 from specdec.engine.plugin.state import Engine, engine
@@ -53,10 +54,11 @@ def start(state: Engine) -> None:
             f"the engine holds runtime states for steps {list(have)}, 0 and {most} are needed: SGLang "
             "disables --speculative-adaptive for some arguments with a log line only",
         )
+    plain_decode.settle(state)
     _switch(state, most if state.settings.drafting is Drafting.ON else 0)
 
 
-def set_steps(state: Engine, steps: int) -> None:
+def set_steps(state: Engine, steps: int, *, warm: bool = False) -> None:
     """Draft with so many steps from the next batch on.
 
     Raises
@@ -69,10 +71,16 @@ def set_steps(state: Engine, steps: int) -> None:
         raise RefusedError(
             "NoSuchSteps", f"the engine holds runtime states for steps {list(have)}, not for {steps}"
         )
+    state.warm = warm
     _switch(state, steps)
 
 
 def _switch(state: Engine, steps: int) -> None:
+    if steps and state.cold:
+        # Draft KV has holes since: no request to come may find it.
+        state.cold = False
+        state.generation += 1
+        admission.restamp_waiting(state)
     state.wanted_steps = steps
     # With a batch under way the switch waits for the next one, which makes it inside SGLang's own step;
     # an idle engine has none coming, and its report should not name the old mode.

@@ -9,7 +9,7 @@ import socket
 import threading
 
 from specdec.engine.loopback import Report
-from specdec.engine.plugin import drafting, routes
+from specdec.engine.plugin import drafting, plain_decode, routes
 from specdec.engine.plugin.load import in_flight
 from specdec.engine.plugin.state import Engine
 
@@ -26,6 +26,7 @@ def build(state: Engine, rank: int) -> Report:
         revision=state.revision,
         steps=drafting.steps_in_force(state),
         states=drafting.states(state),
+        plain=plain_decode.ready(state),
         in_flight=in_flight(state),
         load=state.load,
         outcomes=state.outcomes(),

@@ -30,6 +30,10 @@ class Engine:
     another drafter wrote."""
     wanted_steps: int | None = None
     """Steps to draft with from the next batch on; None before the start is over."""
+    warm: bool = False
+    """Whether draft KV is kept up to date while drafting is off."""
+    cold: bool = False
+    """Whether tokens were decoded since whose draft KV was not written."""
     scheduler: Any = None
     load: LoadReport | None = None
     """Of the last load into the serving drafter."""

@@ -32,6 +32,7 @@ PATCHES = [
     "norm_before_residual",
     "swap",
     "drafting",
+    "plain_decode",
 ]
 
 
