@@ -128,7 +128,7 @@ class FakeAgent:
             self._end("EngineEnded", "the engine ended while it was the candidate")
         self.phase, self.due = Phase.STAGING, self.now + START_SECONDS
 
-    def serve(self, calls: int) -> None:
+    def serve(self, calls: int, ease: float = 1.0) -> None:
         """Serve one user's request to its end."""
         if self.phase is not Phase.SERVING or not self.max_steps or self.drafting is Drafting.OFF:
             return
@@ -136,7 +136,7 @@ class FakeAgent:
         right = [0] * self.max_steps
         for _ in range(calls):
             for position in range(self.max_steps):
-                if self.rng.random() >= model.quality:
+                if self.rng.random() >= model.quality * ease:
                     break
                 right[position] += 1
         drafts, row = sum(right), self.counters.get(self.serving)

@@ -134,17 +134,21 @@ class Engine(ApiModel):
     """Deadline of the warm-up before a pod gets traffic."""
 
 
+Share = Annotated[str, Field(pattern=r"^(0(\.[0-9]{1,4})?|1(\.0{1,4})?)$", max_length=6)]
+"""A decimal string from 0 to 1."""
+
+
 class Acceptance(ApiModel):
     """The user's floor: a drafter below it is rolled back."""
 
     min_accept_length: Decimal | None = None
     """Lowest accept length (1 = nothing accepted, numSteps + 1 = everything), a decimal string."""
-    min_accept_rate: (
-        Annotated[str, Field(pattern=r"^(0(\.[0-9]{1,4})?|1(\.0{1,4})?)$", max_length=6)] | None
-    ) = None
+    min_accept_rate: Share | None = None
     """Lowest accept rate = (accept length - 1) / numSteps, a decimal string from 0 to 1."""
     min_requests: Annotated[int, Field(ge=1, le=1000)] = 4
     """Fewest distinct requests before a verdict on the floor."""
+    max_regression: Share = "0.05"
+    """Share of the active drafter's accept length that a candidate may lose on the same traffic; 1 allows everything."""
 
 
 class RolloutSettings(ApiModel):

@@ -85,7 +85,7 @@ def _of_rejection(record: RevisionRecord) -> str:
     match record.reason:
         case Reason.ABORTED_BY_USER:
             return "Aborted"
-        case "DeadDrafter" | "BelowFloor" | "DegenerateAnswers" | "ProbeFailed":
+        case "DeadDrafter" | "BelowFloor" | "WorseThanActive" | "DegenerateAnswers" | "ProbeFailed":
             return "RolledBack"
         case _:
             return "Refused"
