@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from specdec.acceptance.baseline import Pace
+
 
 class Judgement(StrEnum):
     """A verdict is never a bare bool: no data is Unknown and never rolls back."""
@@ -26,6 +28,8 @@ class Layer(StrEnum):
     """The accept length is below the user's floor."""
     WORSE_THAN_ACTIVE = "WorseThanActive"
     """On the same traffic the candidate's accept length is below the active's by more than acceptance.maxRegression."""
+    SLOWER_THAN_NO_DRAFTING = "SlowerThanNoDrafting"
+    """Under the live load tokens come slower with drafting than without it; drafting is off until it pays again."""
     ABOVE_FLOOR = "AboveFloor"
     """Enough requests, and the accept length is at or above the floor."""
     ALIVE = "Alive"
@@ -70,3 +74,6 @@ class Verdict:
     per_position: tuple[float, ...] = ()
     needs_probe: bool = False
     """Live traffic looks bad; a probe must confirm it before anything moves."""
+    speedup: float | None = None
+    """Speed with drafting over that without; None where it was not measured."""
+    pace: Pace = Pace.UNKNOWN

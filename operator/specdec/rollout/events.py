@@ -32,6 +32,7 @@ def events(done: Pass, after: SpecDecodeServerStatus) -> tuple[Event, ...]:
         traffic_contradicted,
         would_have,
         drafting_switched,
+        drafting_paid,
         stalled,
         ready,
     )
@@ -150,6 +151,17 @@ def drafting_switched(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Eve
         )
         yield Event(WARNING, Reason.DRAFTING_OFF, f"drafting is off: {why}")
     else:
+        yield Event(NORMAL, Reason.SERVING, "engines draft again")
+
+
+def drafting_paid(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
+    """Drafting was found to pay or not to pay under the live load."""
+    if bool(after.slower_since) == bool(done.before.slower_since):
+        return
+    verdict = done.scene.verdict(done.aim.record.name) if done.aim.record else None
+    if after.slower_since and verdict is not None:
+        yield Event(WARNING, Reason.DRAFTING_OFF, f"drafting is off: {verdict.message}")
+    elif done.before.slower_since:
         yield Event(NORMAL, Reason.SERVING, "engines draft again")
 
 

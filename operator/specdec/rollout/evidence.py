@@ -13,6 +13,7 @@ from specdec.rollout.beside import Beside
 from specdec.rollout.clock import seconds
 from specdec.rollout.quarantine import PROMOTED
 from specdec.rollout.scene import living_candidate
+from specdec.rollout.stopwatch import Stopwatch
 from specdec.rollout.world import Evidence, PodView, RevisionRecord, World
 
 PROBE_ANSWER_SECONDS = 30.0
@@ -27,6 +28,7 @@ class Judge:
 
     ledger: Ledger = field(default_factory=Ledger)
     beside: Beside = field(default_factory=Beside)
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
     def evidence(self, world: World, now: float) -> Evidence:
         """Book what was heard and judge every revision that serves somewhere."""
@@ -37,9 +39,13 @@ class Judge:
         ]
         settled = frozenset(record.name for record in world.revisions if steady(world, record))
         before, self.ledger = self.ledger, self.ledger.take(readings, settled)
-        self.beside = self.beside.fed(world, deltas(before, self.ledger), now)
+        done = deltas(before, self.ledger)
+        self.beside = self.beside.fed(world, done, now)
+        self.stopwatch = self.stopwatch.fed(world, done)
         return {
-            record.name: judged(world, record, self.ledger, now, self.beside.rival(world, record))
+            record.name: self.stopwatch.judged(
+                world, record, judged(world, record, self.ledger, now, self.beside.rival(world, record))
+            )
             for record in world.revisions
             if record.name in serving(world)
         }
