@@ -11,7 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import fmean, variance
+from itertools import pairwise
+from math import fsum
+from statistics import fmean
 from typing import NamedTuple
 
 from specdec.acceptance.sequential import mixture_boundary
@@ -19,11 +21,15 @@ from specdec.acceptance.sequential import mixture_boundary
 LEAST_TOKENS = 32
 """A stretch with fewer tokens says nothing of an engine's speed."""
 LEAST_PAIRS = 4
-MOST_PAIRS = 32
+MOST_PAIRS = 16
 """Older pairs are forgotten: load and mix move on."""
+SUFFIXES = (4, 6, 8, 12, MOST_PAIRS)
+"""The last so many pairs are looked at: an old gain must not hide a new loss for long."""
 LEAST_SPREAD = 0.05
 """Standard deviation of one pair, at least: four pairs that agree by chance are no certainty."""
 TIGHTEST_PAIRS = 6
+FEW = 12
+"""The variance of few pairs is taken for this many over their number larger: it is an estimate itself."""
 ALPHA = 1e-3
 """Chance that drafting goes off, or on again, although it pays exactly as much as none."""
 
@@ -89,17 +95,25 @@ class Baseline:
         return factor * math.exp(fmean(self.pairs)) if len(self.pairs) >= LEAST_PAIRS else None
 
     def pace(self, factor: float) -> Pace:
-        """Say whether drafting pays, if that is beyond doubt."""
+        """Say whether drafting pays, if that is beyond doubt by the last few pairs or by all."""
         if len(self.pairs) < LEAST_PAIRS:
             return Pace.UNKNOWN
-        gain, doubt = fmean(self.pairs) + math.log(factor), _radius(self.pairs)
-        if gain + doubt < 0:
-            return Pace.SLOWER
-        return Pace.FASTER if gain - doubt > 0 else Pace.UNKNOWN
+        spread = _spread(self.pairs)
+        for count in SUFFIXES:
+            pairs = self.pairs[-count:]
+            gain, doubt = fmean(pairs) + math.log(factor), _radius(spread, len(pairs))
+            if abs(gain) > doubt:
+                return Pace.SLOWER if gain < 0 else Pace.FASTER
+        return Pace.UNKNOWN
 
 
-def _radius(pairs: Sequence[float]) -> float:
-    """Half width of the confidence sequence around the mean of the pairs."""
+def _spread(pairs: Sequence[float]) -> float:
+    """Variance of one pair, from neighbours' differences: a step of the load is no noise. More where there are few."""
     count = len(pairs)
-    spread = max(variance(pairs), LEAST_SPREAD**2) * count
-    return mixture_boundary(spread, spread / count * TIGHTEST_PAIRS, ALPHA) / count
+    steps = fsum((after - before) ** 2 for before, after in pairwise(pairs)) / (2 * (count - 1))
+    return max(steps * (1 + FEW / count), LEAST_SPREAD**2)
+
+
+def _radius(spread: float, count: int) -> float:
+    """Half width of the confidence sequence around the mean of the pairs."""
+    return mixture_boundary(spread * count, spread * TIGHTEST_PAIRS, ALPHA / len(SUFFIXES)) / count

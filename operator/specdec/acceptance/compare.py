@@ -1,7 +1,7 @@
 """Candidate against active, side by side: one bet for every bucket of requests that both served at the same time.
 
-The null: per request the candidate keeps at least the share `kept` of the active's accept length, whatever
-the traffic is. Its wealth is then a supermartingale, and the chance that it ever reaches 1 / alpha is at most
+The null: per bucket the candidate keeps at least the share `kept` of the active's accept length, whatever the
+traffic is. The wealth is then a supermartingale, and the chance that it ever reaches 1 / alpha is at most
 alpha (Ville), however often it is looked at. It never restarts, and bets nothing while the candidate holds its
 own, so a fault that comes late is found as soon as one that was there from the start.
 
@@ -19,6 +19,10 @@ from specdec.acceptance.tally import Tally
 
 BUCKET_SECONDS = 120.0
 """Requests that waited longer for the other arm are of another time and not compared."""
+
+LARGEST = 0.5
+"""Payoffs are cut at this, in units of the largest there can be: half of all steps between two requests of one
+bucket is rare, and a bet may then be twice as bold. Equal arms are cut alike on both sides."""
 
 BOLDEST = 0.95
 """Largest bet: a payoff is at most 1, so the wealth stays positive."""
@@ -71,7 +75,7 @@ class Comparison:
     peak: float = 0.0
     """Highest wealth so far: what was proved once stays proved."""
     mean: float = 0.0
-    spread: float = 0.05
+    spread: float = 0.1
     """Variance of the payoffs."""
     buckets: int = 0
     requests: int = 0
@@ -94,7 +98,8 @@ class Comparison:
 
     def _closed(self, mine: Arm, theirs: Arm) -> Comparison:
         """Bet on one bucket; the stake was fixed by the buckets before it."""
-        payoff = (1 + mine.ratio - self.kept * (1 + theirs.ratio)) / (self.steps + 1 - self.kept)
+        full = (1 + mine.ratio - self.kept * (1 + theirs.ratio)) / (self.steps + 1 - self.kept)
+        payoff = max(-1.0, min(1.0, full / LARGEST))
         wealth = self.wealth + math.log1p(-self._stake() * payoff)
         weight = min(self.buckets + 1, MEMORY) + PRIOR
         mean = self.mean + (payoff - self.mean) / weight
