@@ -159,9 +159,9 @@ def hostile_rows(rate: float, count: int) -> list[Row]:
     stuck = runs.stuck(rate, count, SEED + 50_000)
     rows = [
         Row(f"false rollbacks, sticky tenants, {rate:g}/s: ours", stuck.taken, "", 0, n=count),
-        Row(f"  of them noticed, {rate:g}/s", stuck.noticed, "", n=count),
-        Row(f"  paired test without that, {rate:g}/s", stuck.plain, "", n=count),
-        Row(f"  Flagger documented, {rate:g}/s", stuck.flagger, "", n=count),
+        Row(f"  sticky tenants: noticed, {rate:g}/s", stuck.noticed, "", n=count),
+        Row(f"  sticky tenants: paired test without looking, {rate:g}/s", stuck.plain, "", n=count),
+        Row(f"  sticky tenants: Flagger documented, {rate:g}/s", stuck.flagger, "", n=count),
         Row(
             f"even routing taken for sticky, {rate:g}/s",
             runs.even(rate, count, SEED + 55_000),
@@ -177,10 +177,12 @@ def hostile_rows(rate: float, count: int) -> list[Row]:
         tried = runs.rolled_out(traffic, 1.0, count, SEED + 60_000)
         flagger = len(tried.flagger.get(rules.FLAGGER_DOCUMENTED, []))
         rows.append(Row(f"false rollbacks, {name}, {rate:g}/s: ours", tried.caught("ours"), "", 0, n=count))
-        rows.append(Row(f"  Flagger documented, {rate:g}/s", flagger, "", n=count))
+        rows.append(Row(f"  {name}: Flagger documented, {rate:g}/s", flagger, "", n=count))
         taken, gauge = runs.alone(traffic, 1.0, count, SEED + 70_000)
-        rows.append(Row(f"  ours, floor {rules.ABSOLUTE} and probe, {rate:g}/s", taken, "", 0, n=count))
-        rows.append(Row(f"  gauge alert, {rate:g}/s", gauge, "", n=count))
+        rows.append(
+            Row(f"  {name}: ours, floor {rules.ABSOLUTE} and probe, {rate:g}/s", taken, "", 0, n=count)
+        )
+        rows.append(Row(f"  {name}: gauge alert, {rate:g}/s", gauge, "", n=count))
     return rows
 
 

@@ -60,6 +60,7 @@ class FakeAgent:
     """By the drafter's path; a folder that isn't here doesn't exist."""
     now: float
     rng: random.Random
+    pace: random.Random = field(default_factory=lambda: random.Random(1))
     boot: int = 1
     promoted: str = ""
     serving: str = ""
@@ -180,7 +181,7 @@ class FakeAgent:
 
     def _waited(self, row: Counters, tokens: int, speedup: float) -> str:
         """Seconds that requests waited: 40 tokens a second without drafting, and no two alike."""
-        seconds = tokens / (40 * speedup) * self.rng.uniform(0.85, 1.15)
+        seconds = tokens / (40 * speedup) * self.pace.uniform(0.85, 1.15)
         return f"{float(row.request_seconds) + seconds:.6f}"
 
     def take(self, command: Command, assignment: int) -> None:

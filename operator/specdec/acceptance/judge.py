@@ -46,6 +46,8 @@ class Levels:
     """The probe, given a suspicion."""
     alone: float
     """Live traffic, where the probe only leans the same way."""
+    lean: float = 1.0
+    """What the probe may leave where live traffic alone is beyond doubt; 1: below the limit at all."""
     paired: float = 0.0
     """Candidate against active; 0 where there is no candidate."""
 
@@ -58,8 +60,12 @@ class Levels:
 ROLLOUT = Levels(suspicion=0.1, probe=0.009, alone=5e-5, paired=5e-5)
 """A candidate: alpha = 1e-3 for the whole rollout."""
 
-STEADY = Levels(suspicion=1e-4, probe=0.009, alone=1e-7)
-"""The active drafter: alpha = 1e-6 for each window, since windows go on for ever."""
+STEADY = Levels(suspicion=1e-4, probe=0.009, alone=1e-7, lean=0.02)
+"""The active drafter: alpha = 1e-6 for each window, since windows go on for ever.
+
+So do probes while hard traffic lasts, and one in seven of a drafter a standard deviation above its floor is
+below it: a leaning probe must be more than that.
+"""
 
 ALPHA = ROLLOUT.alpha
 
@@ -170,8 +176,9 @@ def _suspected(case: Case, limit: float | None, layer: Layer) -> Verdict | None:
             f"{compared}, but the probe's was {length:.2f} over {calls} verify calls: the drafter is kept"
         )
         return _say(seen, Judgement.UNKNOWN, Doubt.PROBE_CONTRADICTS, message)
-    agreed = probe_doubt(length, calls, limit, seen.steps) <= levels.probe
-    if agreed or below(seen.tally, limit, seen.steps, levels.alone):
+    doubt = probe_doubt(length, calls, limit, seen.steps)
+    leans = doubt <= levels.lean and below(seen.tally, limit, seen.steps, levels.alone)
+    if doubt <= levels.probe or leans:
         return _say(seen, Judgement.UNHEALTHY, layer, compared)
     return suspicion
 
