@@ -65,6 +65,7 @@ def test_requests_that_stick_to_engines_roll_nothing_back(scenario):
     scenario.when.time(600).drafter("v2").time(200)
     scenario.then.no_event("RolledBack")
     scenario.then.condition("AcceptanceHealthy", "Unknown", "StickyRouting")
+    scenario.then.event("StickyRouting", "requests stick to engines", times=1)
 
 
 def test_an_operator_that_restarts_in_a_trial_decides_nothing_it_has_not_seen(two):

@@ -57,14 +57,6 @@ def test_an_outage_of_the_measurement_is_an_error_and_no_failure(two):
     two.then.serves("v2").last_good("v2").no_event("RolledBack").quiet()
 
 
-def test_what_chance_can_explain_is_neither_promoted_nor_taken_back(scenario):
-    # A mean accept length of 2.18 against a floor of 2.20.
-    scenario.given.drafters(v1=0.8, close=0.6).server("v1", floor="2.2").traffic(1)
-    scenario.when.time(60).drafter("close").time(25)
-    scenario.then.condition("AcceptanceHealthy", "Unknown", "NearFloor").serves("close").active("v1")
-    scenario.then.no_event("RolledBack")
-
-
 def test_a_verdict_is_acted_upon_in_the_pass_that_finds_it(two):
     # Flagger looks at its count of failed checks before the check: one tick late.
     two.when.drafter("worse").time(120)

@@ -133,9 +133,10 @@ def would_have(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
 
 
 def traffic_contradicted(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
-    """Live traffic looks bad and the probe does not: the drafter is kept."""
+    """Live traffic looks bad and is the reason itself: the drafter is kept."""
     now, old = _both(done, after, ConditionType.ACCEPTANCE_HEALTHY)
-    if now and now.reason == Doubt.PROBE_CONTRADICTS and (old is None or old.reason != now.reason):
+    odd = {Doubt.PROBE_CONTRADICTS, Doubt.STICKY_ROUTING}
+    if now and now.reason in odd and (old is None or old.reason != now.reason):
         yield Event(WARNING, now.reason, now.message)
 
 
