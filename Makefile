@@ -42,8 +42,8 @@ generate: setup ## Write the CRD and the reference pages from the code
 	@$(RUN) python -m specdec.preflight.reference
 	@$(RUN) python -m specdec.cli.reference
 
-bench-%: setup ## Measure one thing: bench-preflight, bench-probes (SGLang's wheels from the package index)
-	@$(RUN) python -m bench.$*
+bench-%: setup ## Measure one thing: bench-preflight, bench-judge, bench-probes (SGLang's wheels from the package index)
+	@$(RUN) python -m bench.$* $(ARGS)
 
 clean: ## Remove the cluster, its images and caches, and the Python environment
 	@[ ! -x $(UV) ] || $(RUN) python -m tests.cluster down --purge

@@ -29,6 +29,7 @@ from specdec.rollout.clock import exact
 START_SECONDS = 3.0
 STAGE_SECONDS = 1.0
 PROBE_CALLS = 40
+BUSY_SECONDS = 5.0
 ENGINE = "sglang-0.5.23-cpu"
 LIVING = (CandidateState.STAGING, CandidateState.SWAPPING, CandidateState.PROBING, CandidateState.SERVING)
 
@@ -43,6 +44,8 @@ class Model:
     """Reason for which an engine refuses to load it."""
     contents: str = ""
     """What its digest is made from; its path by default."""
+    speedup: float = 1.5
+    """Speed of a request with drafting over that without."""
     probe_quality: float | None = None
     """Quality on the agent's own prompts, where users' texts are odd."""
 
@@ -57,6 +60,7 @@ class FakeAgent:
     """By the drafter's path; a folder that isn't here doesn't exist."""
     now: float
     rng: random.Random
+    pace: random.Random = field(default_factory=lambda: random.Random(1))
     boot: int = 1
     promoted: str = ""
     serving: str = ""
@@ -74,6 +78,9 @@ class FakeAgent:
     warmup: ProbeResult | None = None
     counters: dict[str, Counters] = field(default_factory=dict)
     lies: bool = False
+    busy: int = 4
+    """Requests in flight while there is traffic."""
+    served_at: float = 0.0
     deadline: float | None = None
     due: float = 0.0
     """When the phase or the candidate's state moves on."""
@@ -102,6 +109,7 @@ class FakeAgent:
             steps=self.max_steps if drafts else 0,
             max_steps=self.max_steps,
             drafting=Drafting.ON if drafts else Drafting.OFF,
+            in_flight=self.busy if self.now - self.served_at < BUSY_SECONDS else 0,
             candidate=self.candidate,
             probe=self.probe,
             warmup=self.warmup,
@@ -128,15 +136,19 @@ class FakeAgent:
             self._end("EngineEnded", "the engine ended while it was the candidate")
         self.phase, self.due = Phase.STAGING, self.now + START_SECONDS
 
-    def serve(self, calls: int) -> None:
+    def serve(self, calls: int, ease: float = 1.0) -> None:
         """Serve one user's request to its end."""
-        if self.phase is not Phase.SERVING or not self.max_steps or self.drafting is Drafting.OFF:
+        if self.phase is not Phase.SERVING or not self.max_steps:
+            return
+        self.served_at = self.now
+        if self.drafting is Drafting.OFF:
+            self._serve_plainly(3 * calls)
             return
         model = self.models[self.paths[self.serving]]
         right = [0] * self.max_steps
         for _ in range(calls):
             for position in range(self.max_steps):
-                if self.rng.random() >= model.quality:
+                if self.rng.random() >= model.quality * ease:
                     break
                 right[position] += 1
         drafts, row = sum(right), self.counters.get(self.serving)
@@ -147,6 +159,8 @@ class FakeAgent:
             update={
                 "requests": row.requests + 1,
                 "calls": row.calls + calls,
+                "tokens": row.tokens + calls + drafts,
+                "request_seconds": self._waited(row, calls + drafts, model.speedup),
                 "correct": tuple(a + b for a, b in zip(row.correct, right, strict=True)),
                 "dd": row.dd + drafts**2,
                 "dc": row.dc + drafts * calls,
@@ -155,6 +169,20 @@ class FakeAgent:
                 "finished_calls": row.finished_calls + calls,
             }
         )
+
+    def _serve_plainly(self, tokens: int) -> None:
+        """Serve one request without drafting."""
+        key = f"{self.serving} without drafting"
+        row = self.counters.get(key) or Counters(revision=self.serving, steps=0, source=Source.TRAFFIC)
+        seconds = self._waited(row, tokens, 1.0)
+        self.counters[key] = row.model_copy(
+            update={"tokens": row.tokens + tokens, "request_seconds": seconds}
+        )
+
+    def _waited(self, row: Counters, tokens: int, speedup: float) -> str:
+        """Seconds that requests waited: 40 tokens a second without drafting, and no two alike."""
+        seconds = tokens / (40 * speedup) * self.pace.uniform(0.85, 1.15)
+        return f"{float(row.request_seconds) + seconds:.6f}"
 
     def take(self, command: Command, assignment: int) -> None:
         """Do what the operator says."""

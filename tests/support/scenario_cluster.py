@@ -47,6 +47,10 @@ class FakeCluster:
     operator: bool = True
     rate: float = 0.0
     """Users' requests a second on each pod."""
+    hard_traffic: dict[str, float] = field(default_factory=dict)
+    """Factor on the drafters' quality of the requests that reach a pod: tenants who stick to it."""
+    idle: set[str] = field(default_factory=set)
+    """Pods that users' requests don't reach."""
     claims: dict[str, tuple[str, ...]] = field(default_factory=lambda: {"models": ("ReadOnlyMany",)})
     pods: dict[str, FakePod] = field(default_factory=dict)
     revisions: dict[str, RevisionRecord] = field(default_factory=dict)
@@ -116,7 +120,8 @@ class FakeCluster:
         while self.owed >= 1:
             self.owed -= 1
             for pod in self.pods.values():
-                pod.agent.serve(self.rng.randint(10, 14))
+                if pod.name not in self.idle:
+                    pod.agent.serve(self.rng.randint(10, 14), self.hard_traffic.get(pod.name, 1.0))
         self._statefulset()
         down = sum(not self._ready(pod) for pod in self.pods.values() if pod.was_ready)
         self.most_down = max(self.most_down, down)

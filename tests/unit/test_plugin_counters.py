@@ -19,19 +19,19 @@ def _tally(steps: int, *rows: tuple[int, int]) -> Tally:
 
 def test_correct_drafts_are_counted_by_position():
     table = Table()
-    table.add_batch(KEY, _tally(3, (0, 1), (1, 2)), 0.5)
-    table.add_batch(KEY, _tally(3, (3, 4)), 0.25)
+    table.add_batch(KEY, _tally(3, (0, 1), (1, 2)), 0.5, 2)
+    table.add_batch(KEY, _tally(3, (3, 4)), 0.25, 1)
     (counters,) = table.snapshot()
     assert counters.calls == 3
     assert counters.correct == (2, 1, 1)
     assert counters.tokens == 7
-    assert counters.seconds == "0.750000"
+    assert (counters.seconds, counters.request_seconds) == ("0.750000", "1.250000")
     assert 1 + sum(counters.correct) / counters.calls == 1 + 4 / 3
 
 
 def test_zero_steps_are_tokens_but_no_verify_calls():
     table = Table()
-    table.add_batch(KEY._replace(steps=0), _tally(0, (0, 1)), 0.5)
+    table.add_batch(KEY._replace(steps=0), _tally(0, (0, 1)), 0.5, 1)
     (counters,) = table.snapshot()
     assert (counters.calls, counters.correct, counters.tokens) == (0, (), 1)
 
@@ -57,10 +57,10 @@ def test_a_snapshot_waits_for_the_batch_that_is_being_booked():
     seen: list[tuple[Counters, ...]] = []
     reader = threading.Thread(target=lambda: seen.append(table.snapshot()))
     with table:
-        table.add_batch(KEY, _tally(3, (3, 4)), 0.25)
+        table.add_batch(KEY, _tally(3, (3, 4)), 0.25, 1)
         reader.start()
         reader.join(0.05)
         assert seen == []
-        table.add_batch(KEY, _tally(3, (1, 2)), 0.25)
+        table.add_batch(KEY, _tally(3, (1, 2)), 0.25, 1)
     reader.join()
     assert seen[0][0].calls == 2

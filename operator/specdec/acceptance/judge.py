@@ -6,6 +6,9 @@ raises a suspicion (`Levels.suspicion`, at any time); a probe must then agree (`
 is merely below the floor agrees only once live traffic alone is beyond doubt (`Levels.alone`). A probe at or
 above the floor keeps the drafter, whatever the traffic: else one tenant with random text forces a rollback.
 
+A candidate is also compared with the active drafter where both serve side by side (`compare`, `Levels.paired`):
+that needs no probe, since both get the same traffic, and where they do not (`routing`) nothing is decided.
+
 Healthy means: enough distinct requests, no suspicion, and an accept length at or above the floor. How long
 that must hold before a promotion is the planner's `minSoakSeconds`.
 """
@@ -15,7 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from specdec.acceptance.compare import Comparison
 from specdec.acceptance.measure import Measurement, PodState
+from specdec.acceptance.routing import Dealt
 from specdec.acceptance.sequential import below, probe_doubt
 from specdec.acceptance.verdict import Doubt, Judgement, Layer, Verdict
 from specdec.api.v1alpha1 import Acceptance
@@ -41,18 +46,26 @@ class Levels:
     """The probe, given a suspicion."""
     alone: float
     """Live traffic, where the probe only leans the same way."""
+    lean: float = 1.0
+    """What the probe may leave where live traffic alone is beyond doubt; 1: below the limit at all."""
+    paired: float = 0.0
+    """Candidate against active; 0 where there is no candidate."""
 
     @property
     def alpha(self) -> float:
-        """Chance that a drafter at its floor is taken away."""
-        return self.suspicion * self.probe + self.alone
+        """Chance that a drafter at its floor, and as good as the active one, is taken away."""
+        return self.suspicion * self.probe + self.alone + self.paired
 
 
-ROLLOUT = Levels(suspicion=0.1, probe=0.009, alone=1e-4)
+ROLLOUT = Levels(suspicion=0.1, probe=0.009, alone=5e-5, paired=5e-5)
 """A candidate: alpha = 1e-3 for the whole rollout."""
 
-STEADY = Levels(suspicion=1e-4, probe=0.009, alone=1e-7)
-"""The active drafter: alpha = 1e-6 for each window, since windows go on for ever."""
+STEADY = Levels(suspicion=1e-4, probe=0.009, alone=1e-7, lean=0.02)
+"""The active drafter: alpha = 1e-6 for each window, since windows go on for ever.
+
+So do probes while hard traffic lasts, and one in seven of a drafter a standard deviation above its floor is
+below it: a leaning probe must be more than that.
+"""
 
 ALPHA = ROLLOUT.alpha
 
@@ -84,6 +97,16 @@ class Floor:
 
 
 @dataclass(frozen=True)
+class Rival:
+    """The active drafter, which serves beside a candidate."""
+
+    version: str
+    comparison: Comparison
+    dealt: Dealt
+    """How traffic reaches the engines."""
+
+
+@dataclass(frozen=True)
 class Case:
     """Everything that one verdict weighs."""
 
@@ -94,6 +117,8 @@ class Case:
     levels: Levels = ROLLOUT
     probe_id: str = ""
     """Id of the probe that was asked for because of live traffic; "" if none was or it is old."""
+    rival: Rival | None = None
+    """Of a candidate: what it is compared with."""
 
 
 def verdict(case: Case) -> Verdict:
@@ -103,8 +128,10 @@ def verdict(case: Case) -> Verdict:
         or _untrusted(case.seen)
         or _suspected(case, DEAD_LENGTH, Layer.DEAD_DRAFTER)
         or _suspected(case, case.floor.length, Layer.BELOW_FLOOR)
+        or _worse(case)
         or _too_little(case.seen, case.floor)
         or _doubtful(case.seen, case.floor)
+        or _behind(case)
         or _healthy(case.seen, case.floor)
     )
 
@@ -149,10 +176,37 @@ def _suspected(case: Case, limit: float | None, layer: Layer) -> Verdict | None:
             f"{compared}, but the probe's was {length:.2f} over {calls} verify calls: the drafter is kept"
         )
         return _say(seen, Judgement.UNKNOWN, Doubt.PROBE_CONTRADICTS, message)
-    agreed = probe_doubt(length, calls, limit, seen.steps) <= levels.probe
-    if agreed or below(seen.tally, limit, seen.steps, levels.alone):
+    doubt = probe_doubt(length, calls, limit, seen.steps)
+    leans = doubt <= levels.lean and below(seen.tally, limit, seen.steps, levels.alone)
+    if doubt <= levels.probe or leans:
         return _say(seen, Judgement.UNHEALTHY, layer, compared)
     return suspicion
+
+
+def _worse(case: Case) -> Verdict | None:
+    """Find a candidate worse than the active drafter on the same traffic."""
+    rival = case.rival
+    if rival is None or not rival.comparison.worse(case.levels.paired):
+        return None
+    compared = _beside(rival)
+    match rival.dealt:
+        case Dealt.EVENLY:
+            return _say(case.seen, Judgement.UNHEALTHY, Layer.WORSE_THAN_ACTIVE, compared)
+        case Dealt.STICKY:
+            message = f"{compared}, but engines with equal drafters differ too: requests stick to engines"
+            return _say(case.seen, Judgement.UNKNOWN, Doubt.STICKY_ROUTING, message)
+        case Dealt.UNCHECKED:
+            message = f"{compared}, but whether all engines get the same traffic was not seen for long enough"
+            return _say(case.seen, Judgement.UNKNOWN, Doubt.ROUTING_UNCHECKED, message)
+
+
+def _behind(case: Case) -> Verdict | None:
+    """Hold back a good word while the candidate is behind the active drafter."""
+    rival = case.rival
+    if rival is None or rival.dealt is not Dealt.EVENLY or not rival.comparison.behind:
+        return None
+    message = f"{_beside(rival)}, which chance can explain"
+    return _say(case.seen, Judgement.UNKNOWN, Doubt.NEAR_ACTIVE, message)
 
 
 def _too_little(seen: Measurement, floor: Floor) -> Verdict | None:
@@ -199,6 +253,16 @@ def _pooled(probes: Sequence[ProbeResult]) -> tuple[float, int]:
 
 def _length(seen: Measurement) -> str:
     return f"accept length {seen.tally.accept_length or 1:.2f}"
+
+
+def _beside(rival: Rival) -> str:
+    """Say how the two compare."""
+    found = rival.comparison
+    mine, theirs = found.lengths
+    return (
+        f"accept length {mine:.2f} < {found.kept:.2f} x {theirs:.2f} of {rival.version}"
+        f" beside it, over {found.requests} requests"
+    )
 
 
 def _window(seen: Measurement) -> str:

@@ -39,10 +39,15 @@ def radius(tally: Tally, limit: float, steps: int, alpha: float) -> float:
     if tally.requests < LEAST_REQUESTS or not tally.finished_calls:
         return math.inf
     spread = variance(tally, limit, steps)
+    tightest = spread / tally.finished_calls * TIGHTEST_CALLS
+    return mixture_boundary(spread, tightest, alpha) / tally.finished_calls
+
+
+def mixture_boundary(spread: float, tightest: float, alpha: float) -> float:
+    """Boundary of a sum whose variance is `spread`; it is tightest where that variance is `tightest`."""
     doubt = 2 * math.log(1 / (2 * alpha))
-    rho = spread / tally.finished_calls * TIGHTEST_CALLS / (doubt + math.log(1 + doubt) + 1)
-    boundary = math.sqrt((spread + rho) * (math.log((spread + rho) / rho) + doubt))
-    return boundary / tally.finished_calls
+    rho = tightest / (doubt + math.log(1 + doubt) + 1)
+    return math.sqrt((spread + rho) * (math.log((spread + rho) / rho) + doubt))
 
 
 def variance(tally: Tally, limit: float, steps: int) -> float:

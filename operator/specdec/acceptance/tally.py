@@ -22,6 +22,10 @@ class Tally:
     """Verify calls, those of requests that still run included."""
     correct: tuple[int, ...] = ()
     """Correct drafts per position, those of requests that still run included."""
+    tokens: int = 0
+    """Kept tokens of decode."""
+    request_seconds: float = 0.0
+    """Seconds that requests spent in decode batches."""
 
     @classmethod
     def of(cls, row: Counters) -> Tally:
@@ -35,6 +39,8 @@ class Tally:
             cc=row.cc,
             calls=row.calls,
             correct=row.correct,
+            tokens=row.tokens,
+            request_seconds=float(row.request_seconds),
         )
 
     def __add__(self, other: Tally) -> Tally:

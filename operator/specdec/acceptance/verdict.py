@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from specdec.acceptance.baseline import Pace
+
 
 class Judgement(StrEnum):
     """A verdict is never a bare bool: no data is Unknown and never rolls back."""
@@ -24,6 +26,10 @@ class Layer(StrEnum):
     """No draft is accepted: a probe failed, or live traffic shows an accept length of 1."""
     BELOW_FLOOR = "BelowFloor"
     """The accept length is below the user's floor."""
+    WORSE_THAN_ACTIVE = "WorseThanActive"
+    """On the same traffic the candidate's accept length is below the active's by more than acceptance.maxRegression."""
+    SLOWER_THAN_NO_DRAFTING = "SlowerThanNoDrafting"
+    """Under the live load tokens come slower with drafting than without it; drafting is off until it pays again."""
     ABOVE_FLOOR = "AboveFloor"
     """Enough requests, and the accept length is at or above the floor."""
     ALIVE = "Alive"
@@ -39,6 +45,12 @@ class Doubt(StrEnum):
     """Fewer distinct requests than acceptance.minRequests."""
     NEAR_FLOOR = "NearFloor"
     """The accept length is below the floor, but chance can explain it."""
+    NEAR_ACTIVE = "NearActive"
+    """The candidate is behind the active drafter on the same traffic, but chance can explain it."""
+    STICKY_ROUTING = "StickyRouting"
+    """The candidate looks worse than the active drafter, but engines with equal drafters differ as well: the traffic does."""
+    ROUTING_UNCHECKED = "RoutingUnchecked"
+    """The candidate looks worse than the active drafter, but whether engines get the same traffic is not known."""
     ENGINES_SILENT = "EnginesSilent"
     """No agent answers."""
     COUNTERS_IMPOSSIBLE = "CountersImpossible"
@@ -62,3 +74,6 @@ class Verdict:
     per_position: tuple[float, ...] = ()
     needs_probe: bool = False
     """Live traffic looks bad; a probe must confirm it before anything moves."""
+    speedup: float | None = None
+    """Speed with drafting over that without; None where it was not measured."""
+    pace: Pace = Pace.UNKNOWN

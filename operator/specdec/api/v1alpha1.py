@@ -134,17 +134,32 @@ class Engine(ApiModel):
     """Deadline of the warm-up before a pod gets traffic."""
 
 
+class BaselineMode(StrEnum):
+    """Whether drafting is compared with none under the live load."""
+
+    MEASURE = "Measure"
+    OFF = "Off"
+
+
+Share = Annotated[str, Field(pattern=r"^(0(\.[0-9]{1,4})?|1(\.0{1,4})?)$", max_length=6)]
+"""A decimal string from 0 to 1."""
+
+
 class Acceptance(ApiModel):
     """The user's floor: a drafter below it is rolled back."""
 
     min_accept_length: Decimal | None = None
     """Lowest accept length (1 = nothing accepted, numSteps + 1 = everything), a decimal string."""
-    min_accept_rate: (
-        Annotated[str, Field(pattern=r"^(0(\.[0-9]{1,4})?|1(\.0{1,4})?)$", max_length=6)] | None
-    ) = None
+    min_accept_rate: Share | None = None
     """Lowest accept rate = (accept length - 1) / numSteps, a decimal string from 0 to 1."""
     min_requests: Annotated[int, Field(ge=1, le=1000)] = 4
     """Fewest distinct requests before a verdict on the floor."""
+    max_regression: Share = "0.05"
+    """Share of the active drafter's accept length that a candidate may lose on the same traffic; 1 allows everything."""
+    baseline: BaselineMode = BaselineMode.OFF
+    """Measure switches drafting off on one engine for 3 s in 30 s (in 300 s from half an hour after a promotion on), never while it is saturated, and leaves it off while it does not pay."""
+    off_factor: Annotated[str, Field(pattern=r"^(0\.[0-9]{1,4}|1(\.0{1,4})?)$", max_length=6)] = "1"
+    """Speed of an engine with drafting off over that of one without a drafter, measured once; with 1 the speedup is against off and flatters."""
 
 
 class RolloutSettings(ApiModel):
@@ -249,6 +264,8 @@ class AcceptanceStatus(ApiModel):
     """1 + correct drafts / verify calls, a decimal string."""
     accept_rate: str = ""
     """(accept length - 1) / numSteps."""
+    speedup: str = ""
+    """A request's tokens per second with drafting over those without, times acceptance.offFactor; "" if not measured."""
     per_position: tuple[str, ...] = ()
     """Share of verify calls in which the draft at each position was right."""
     requests: int = 0
@@ -316,6 +333,8 @@ class SpecDecodeServerStatus(ApiModel):
     """Drafters that are refused."""
     drafting_off_since: str = ""
     """Since when drafting is off in place, RFC 3339; rollout.fallbackRestartSeconds counts from here."""
+    slower_since: str = ""
+    """Since when drafting is off because it did not pay under the live load, RFC 3339."""
     probe_asked: str = ""
     """Id of the last probe that live traffic gave cause for: REVISION/UNIX SECONDS."""
     last_handled_request: str = ""

@@ -33,6 +33,8 @@ class LedgerJudge:
             now = (said.judgement, said.reason)
             if self._said.get(revision) != now:
                 metrics.VERDICTS.labels(*self.key, *now).inc()
+            if said.speedup is not None:
+                metrics.SPEEDUP.labels(*self.key).set(said.speedup)
         self._said = {revision: (said.judgement, said.reason) for revision, said in found.items()}
         for pod in world.pods:
             candidate = pod.status.candidate if pod.status else None

@@ -18,6 +18,11 @@ API_WRITES = Counter(
 VERDICTS = Counter(
     "specdec_verdicts_total", "Changes of a revision's verdict.", ["namespace", "name", "judgement", "reason"]
 )
+SPEEDUP = Gauge(
+    "specdec_speedup",
+    "A request's tokens per second with drafting over those without, times acceptance.offFactor.",
+    ["namespace", "name"],
+)
 ROLLBACKS = Counter(
     "specdec_rollbacks_total", "Rollback commands that an agent accepted.", ["namespace", "name"]
 )

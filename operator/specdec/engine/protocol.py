@@ -215,6 +215,8 @@ class Counters(Message):
     """Kept tokens of decode, with steps >= 0."""
     seconds: str = "0"
     """Sum over decode batches of wall seconds, decimal string."""
+    request_seconds: str = "0"
+    """Sum over decode batches of wall seconds x these requests in the batch: tokens / this is a request's speed."""
     dd: int = 0
     """Sum over finished requests of drafts^2."""
     dc: int = 0

@@ -10,6 +10,7 @@ from specdec.api.conditions import ConditionType, Reason, find, settle
 from specdec.api.v1alpha1 import AcceptanceStatus
 from specdec.engine.protocol import Drafting, Phase
 from specdec.rollout.clock import seconds, text
+from specdec.rollout.pace import block_is_why
 from specdec.rollout.passing import Pass
 from specdec.rollout.quarantine import rejected
 from specdec.rollout.revisions import drafter_ref, version
@@ -50,7 +51,8 @@ def ready(done: Pass) -> Said:
         finding = next(iter(done.findings), None)
         reason = finding.reason if finding else Reason.ENGINES_STARTING
         return "False", reason, f"{count}; {finding.message if finding else _starting(done)}"
-    if any(status.drafting is Drafting.OFF for _, status in done.scene.engines):
+    off = any(status.drafting is Drafting.OFF for _, status in done.scene.engines)
+    if off and not block_is_why(done.scene, done.aim):
         return "True", Reason.SERVING_WITHOUT_DRAFTING, f"{count}, without drafting"
     return "True", Reason.SERVING, count
 

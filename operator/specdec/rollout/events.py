@@ -32,6 +32,7 @@ def events(done: Pass, after: SpecDecodeServerStatus) -> tuple[Event, ...]:
         traffic_contradicted,
         would_have,
         drafting_switched,
+        drafting_paid,
         stalled,
         ready,
     )
@@ -134,9 +135,10 @@ def would_have(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
 
 
 def traffic_contradicted(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
-    """Live traffic looks bad and the probe does not: the drafter is kept."""
+    """Live traffic looks bad and is the reason itself: the drafter is kept."""
     now, old = _both(done, after, ConditionType.ACCEPTANCE_HEALTHY)
-    if now and now.reason == Doubt.PROBE_CONTRADICTS and (old is None or old.reason != now.reason):
+    odd = {Doubt.PROBE_CONTRADICTS, Doubt.STICKY_ROUTING}
+    if now and now.reason in odd and (old is None or old.reason != now.reason):
         yield Event(WARNING, now.reason, now.message)
 
 
@@ -152,6 +154,17 @@ def drafting_switched(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Eve
         )
         yield Event(WARNING, Reason.DRAFTING_OFF, f"drafting is off: {why}")
     else:
+        yield Event(NORMAL, Reason.SERVING, "engines draft again")
+
+
+def drafting_paid(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
+    """Drafting was found to pay or not to pay under the live load."""
+    if bool(after.slower_since) == bool(done.before.slower_since):
+        return
+    verdict = done.scene.verdict(done.aim.record.name) if done.aim.record else None
+    if after.slower_since and verdict is not None:
+        yield Event(WARNING, Reason.DRAFTING_OFF, f"drafting is off: {verdict.message}")
+    elif done.before.slower_since:
         yield Event(NORMAL, Reason.SERVING, "engines draft again")
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from specdec.acceptance.judge import ROLLOUT, STEADY, Case, Floor, verdict
+from specdec.acceptance.deltas import deltas
+from specdec.acceptance.judge import ROLLOUT, STEADY, Case, Floor, Rival, verdict
 from specdec.acceptance.measure import SILENT_SECONDS, Ledger, Reading
 from specdec.acceptance.verdict import Doubt, Judgement, Verdict
 from specdec.engine.protocol import ProbeResult
+from specdec.rollout.beside import Beside
 from specdec.rollout.clock import seconds
 from specdec.rollout.quarantine import PROMOTED
 from specdec.rollout.scene import living_candidate
+from specdec.rollout.stopwatch import Stopwatch
 from specdec.rollout.world import Evidence, PodView, RevisionRecord, World
 
 PROBE_ANSWER_SECONDS = 30.0
@@ -24,6 +27,8 @@ class Judge:
     """Remembers one server's counters between passes; losing them loses evidence, never safety."""
 
     ledger: Ledger = field(default_factory=Ledger)
+    beside: Beside = field(default_factory=Beside)
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
     def evidence(self, world: World, now: float) -> Evidence:
         """Book what was heard and judge every revision that serves somewhere."""
@@ -33,15 +38,22 @@ class Judge:
             if pod.status is not None and pod.heard_at is not None
         ]
         settled = frozenset(record.name for record in world.revisions if steady(world, record))
-        self.ledger = self.ledger.take(readings, settled)
+        before, self.ledger = self.ledger, self.ledger.take(readings, settled)
+        done = deltas(before, self.ledger)
+        self.beside = self.beside.fed(world, done, now)
+        self.stopwatch = self.stopwatch.fed(world, done)
         return {
-            record.name: judged(world, record, self.ledger, now)
+            record.name: self.stopwatch.judged(
+                world, record, judged(world, record, self.ledger, now, self.beside.rival(world, record))
+            )
             for record in world.revisions
             if record.name in serving(world)
         }
 
 
-def judged(world: World, record: RevisionRecord, ledger: Ledger, now: float) -> Verdict:
+def judged(
+    world: World, record: RevisionRecord, ledger: Ledger, now: float, rival: Rival | None = None
+) -> Verdict:
     """Judge one revision."""
     if world.pods and all(_silent(pod, now) for pod in world.pods):
         message = f"no engine's agent answered for {SILENT_SECONDS:.0f} s: nothing is decided"
@@ -54,6 +66,7 @@ def judged(world: World, record: RevisionRecord, ledger: Ledger, now: float) -> 
             probes=probes(world, record),
             levels=STEADY if steady(world, record) else ROLLOUT,
             probe_id=asked_probe(world, record.name, now),
+            rival=rival,
         )
     )
 

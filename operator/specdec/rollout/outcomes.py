@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from specdec.acceptance.verdict import Judgement
+from specdec.acceptance.verdict import Judgement, Layer
 from specdec.api.conditions import Reason
 from specdec.engine.protocol import Candidate, CandidateState
 from specdec.rollout.clock import exact, seconds
@@ -206,6 +206,8 @@ def found_unhealthy(scene: Scene, record: RevisionRecord) -> Found | None:
     verdict = scene.verdict(record.name)
     if verdict is None or verdict.judgement is not Judgement.UNHEALTHY or verdict.needs_probe:
         return None
+    if verdict.reason == Layer.SLOWER_THAN_NO_DRAFTING:
+        return None  # a matter of load: drafting goes off, the drafter stays
     launched = scene.plan is not None and scene.plan.revision == record.name
     serves = any(status.revision == record.name for _, status in scene.engines)
     return (verdict.reason, verdict.message) if launched or serves else None

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from specdec import resources
 from specdec.engine.protocol import LaunchPlan
-from specdec.rollout import events, history, requests, restarts, revisions, status, swapping
+from specdec.rollout import events, history, pace, requests, restarts, revisions, status, swapping
 from specdec.rollout.aim import choose
 from specdec.rollout.inputs import Finding, findings
 from specdec.rollout.launch import next_plan
@@ -100,13 +100,16 @@ def _worded(done: Pass) -> Plan:
     """Put a pass into words: status, events, and when to look again."""
     after = status.status(done)
     busy = _busy(done)
+    look = pace.next_look(done.scene, done.aim)
+    poll = TRIAL_POLL_SECONDS if busy else REST_POLL_SECONDS
+    again = TRIAL_PASS_SECONDS if busy else REST_PASS_SECONDS
     return Plan(
         objects=(),
         commands=done.commands,
         status=after,
         events=events.events(done, after),
-        poll_seconds=TRIAL_POLL_SECONDS if busy else REST_POLL_SECONDS,
-        requeue_after=TRIAL_PASS_SECONDS if busy else REST_PASS_SECONDS,
+        poll_seconds=poll if look is None else min(poll, look),
+        requeue_after=again if look is None else min(again, look),
     )
 
 

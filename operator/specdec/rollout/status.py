@@ -10,6 +10,7 @@ from specdec.rollout.aim import last_good
 from specdec.rollout.clock import exact
 from specdec.rollout.conditions import conditions, most_important, phase
 from specdec.rollout.launch import off_in_place
+from specdec.rollout.pace import slower_since
 from specdec.rollout.passing import Pass
 from specdec.rollout.quarantine import entries, rejected
 from specdec.rollout.revisions import version
@@ -44,6 +45,7 @@ def status(done: Pass) -> SpecDecodeServerStatus:
         engine=next((status.engine for _, status in scene.engines), before.engine),
         quarantine=entries(scene.records),
         drafting_off_since=_off_since(done),
+        slower_since=slower_since(scene, done.aim),
         probe_asked=_probe_asked(done),
         last_handled_request=scene.world.request if done.answer else before.last_handled_request,
         last_answer=done.answer or before.last_answer,
@@ -88,7 +90,7 @@ def _of_rejection(record: RevisionRecord) -> str:
             return "Aborted"
         case Reason.UNDONE_BY_USER:
             return "Undone"
-        case "DeadDrafter" | "BelowFloor" | "DegenerateAnswers" | "ProbeFailed":
+        case "DeadDrafter" | "BelowFloor" | "WorseThanActive" | "DegenerateAnswers" | "ProbeFailed":
             return "RolledBack"
         case _:
             return "Refused"
@@ -114,6 +116,7 @@ def _shown(record: RevisionRecord, verdict: Verdict) -> AcceptanceStatus:
         revision=record.name,
         accept_length="" if length is None else f"{length:.2f}",
         accept_rate="" if length is None else f"{(length - 1) / steps:.2f}",
+        speedup="" if verdict.speedup is None else f"{verdict.speedup:.2f}",
         per_position=tuple(f"{share:.2f}" for share in verdict.per_position),
         requests=verdict.requests,
         verify_calls=verdict.calls,
@@ -131,10 +134,16 @@ def _news(old: AcceptanceStatus, fresh: AcceptanceStatus) -> bool:
         return False
     if (old.verdict, _reason(old)) != (fresh.verdict, _reason(fresh)):
         return True
+    if _moved(old.speedup, fresh.speedup):
+        return True
     if not old.accept_length or not fresh.accept_length:
         return old.accept_length != fresh.accept_length
-    moved = abs(float(old.accept_length) - float(fresh.accept_length)) >= LEAST_MOVE - 1e-9
-    return moved and abs(fresh.requests - old.requests) >= LEAST_NEWS
+    return _moved(old.accept_length, fresh.accept_length) and abs(fresh.requests - old.requests) >= LEAST_NEWS
+
+
+def _moved(old: str, fresh: str) -> bool:
+    """Whether a shown number moved enough to be shown anew."""
+    return bool(fresh) and (not old or abs(float(old) - float(fresh)) >= LEAST_MOVE - 1e-9)
 
 
 def _reason(shown: AcceptanceStatus) -> str:

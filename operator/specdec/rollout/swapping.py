@@ -25,6 +25,7 @@ from specdec.engine.protocol import (
     Status,
     Swap,
 )
+from specdec.rollout import pace
 from specdec.rollout.aim import Aim
 from specdec.rollout.clock import seconds
 from specdec.rollout.evidence import probe_due, probe_id
@@ -99,6 +100,10 @@ def _told(rollout: Rollout, pod: PodView, status: Status) -> Iterator[Command]:
         yield from _taken_back(rollout.scene, status, Reason.SUPERSEDED)
         return
     yield from _aligned(rollout, pod, status, record, ref)
+    if pace.kept_off(rollout.scene, rollout.aim, pod, status):
+        if status.drafting is Drafting.ON:
+            yield SetDrafting(drafting=Drafting.OFF)
+        return
     yield from _switched_on(rollout.scene, status)
     yield from _probed(rollout.scene, status)
 

@@ -70,7 +70,7 @@ def _book(state: Engine, rows: list[Row], result: Any) -> None:
     stamp: Stamp = result.specdec_stamp
     steps = max(0, (result.speculative_num_draft_tokens or 1) - 1)
     correct = result.num_correct_drafts_per_req_cpu if steps else None
-    seconds = _wall_seconds(stamp) / len(rows) if rows else 0.0
+    seconds = _wall_seconds(stamp)
     tallies = {source: (Key(stamp.revision, steps, source), Tally(steps)) for source in Source}
     finished = []
     for request, before, place in rows:
@@ -84,7 +84,7 @@ def _book(state: Engine, rows: list[Row], result: Any) -> None:
     with state.counters:
         for key, tally in tallies.values():
             if tally.rows:
-                state.counters.add_batch(key, tally, seconds * tally.rows)
+                state.counters.add_batch(key, tally, seconds, len(rows))
         for request in finished:
             state.counters.add_finished(getattr(request, "specdec_drafted", {}))
     for key, tally in tallies.values():

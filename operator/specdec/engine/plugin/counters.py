@@ -54,6 +54,7 @@ class _Sums:
     correct: list[int] = field(default_factory=list)
     tokens: int = 0
     seconds: float = 0.0
+    request_seconds: float = 0.0
     requests: int = 0
     dd: int = 0
     dc: int = 0
@@ -76,11 +77,12 @@ class Table:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def add_batch(self, key: Key, tally: Tally, seconds: float) -> None:
-        """One decode batch's rows under one key, and their share of its wall time."""
+    def add_batch(self, key: Key, tally: Tally, seconds: float, rows: int) -> None:
+        """One decode batch's rows under one key; `seconds` is the wall time of the whole batch of `rows` rows."""
         sums = self._of(key)
         sums.tokens += tally.tokens
-        sums.seconds += seconds
+        sums.seconds += seconds * tally.rows / rows
+        sums.request_seconds += seconds * tally.rows
         if key.steps == 0:
             return
         sums.calls += tally.rows
@@ -113,6 +115,7 @@ class Table:
                     correct=tuple(sums.correct),
                     tokens=sums.tokens,
                     seconds=f"{sums.seconds:.6f}",
+                    request_seconds=f"{sums.request_seconds:.6f}",
                     dd=sums.dd,
                     dc=sums.dc,
                     cc=sums.cc,

@@ -1,0 +1,1 @@
+"""Parts of the judge's benchmark: traffic, the peers' rules, and the runs."""

@@ -1,0 +1,112 @@
+"""Live field cases, and what other canary analysers get wrong: each with the verdict that is right here."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.scenario import Scenario
+
+from specdec.rollout.quarantine import SUPERSEDED
+
+
+@pytest.fixture
+def two(scenario: Scenario) -> Scenario:
+    """Two engines served v1 for ten minutes."""
+    scenario.given.drafters(v1=0.8, v2=0.8, worse=0.55, bad=0.4)
+    scenario.given.server("v1", floor="1.8", replicas=2).traffic(1)
+    scenario.when.time(600)
+    return scenario
+
+
+def collapse(scenario: Scenario, pod: str, *, times: int = 1) -> None:
+    """Finish long requests on one engine of which no draft was right."""
+    for _ in range(times):
+        scenario.cluster.pods[pod].agent.serve(400, ease=0.0)
+
+
+def silent(scenario: Scenario, *, since: float | None) -> None:
+    """Let every agent fall silent, or speak again."""
+    for pod in scenario.cluster.pods.values():
+        pod.silent_since = since
+
+
+def test_one_request_that_collapses_is_no_verdict(two):
+    # A cumulative count of failed checks never forgives one; here it is one bucket of many.
+    two.when.drafter("v2").time(10)
+    collapse(two, "kimi-0")
+    two.when.time(300)
+    two.then.serves("v2").last_good("v2").no_event("RolledBack")
+
+
+def test_a_request_that_collapses_now_and_then_on_the_active_hides_no_regression(two):
+    two.when.drafter("worse")
+    for _ in range(6):
+        two.when.time(20)
+        collapse(two, "kimi-1")
+    two.when.time(60)
+    two.then.serves("v1").event("RolledBack", "rolled back worse -> v1", times=1)
+
+
+def test_an_outage_of_the_measurement_is_an_error_and_no_failure(two):
+    # Flagger counts a failed query as a failed check, Argo Rollouts aborts at the fifth.
+    two.when.drafter("v2").time(8)
+    silent(two, since=two.cluster.now)
+    two.when.time(50)
+    two.then.condition("AcceptanceHealthy", "Unknown", "EnginesSilent").no_event("RolledBack")
+    silent(two, since=None)
+    two.when.time(200)
+    two.then.serves("v2").last_good("v2").no_event("RolledBack").quiet()
+
+
+def test_a_verdict_is_acted_upon_in_the_pass_that_finds_it(two):
+    # Flagger looks at its count of failed checks before the check: one tick late.
+    two.when.drafter("worse").time(120)
+    found = next(made for made in two.cluster.plans if made.events and made.events[0].reason == "RolledBack")
+    asked = [
+        made
+        for made in two.cluster.plans
+        for order in made.commands
+        if order.command.verb == "Rollback" and order.command.reason == "WorseThanActive"
+    ]
+    assert asked
+    assert two.cluster.plans.index(asked[0]) <= two.cluster.plans.index(found)
+    record = next(r for r in two.cluster.revisions.values() if r.data["drafter"]["version"] == "worse")
+    assert record.reason == "WorseThanActive"
+    assert record.message.startswith("accept length ")
+
+
+def test_a_trial_that_is_ended_early_is_no_success(two):
+    # Argo Rollouts calls an analysis that was terminated before its first measurement Successful.
+    two.when.drafter("v2").time(6).drafter("v1").time(60)
+    outcomes = {r.data["drafter"]["version"]: r.outcome for r in two.cluster.revisions.values()}
+    assert outcomes["v2"] == SUPERSEDED
+    two.then.serves("v1").last_good("v1").quiet()
+
+
+def test_a_person_may_promote_what_the_comparison_would_take_back(scenario):
+    scenario.given.drafters(v1=0.8, worse=0.6)
+    scenario.given.server("v1", replicas=2).traffic(1)
+    scenario.when.time(600).drafter("worse").time(6)
+    name = next(
+        r.name for r in scenario.cluster.revisions.values() if r.data["drafter"]["version"] == "worse"
+    )
+    scenario.when.request(f"promote@{name}@1").time(300)
+    scenario.then.serves("worse").last_good("worse").no_event("RolledBack")
+
+
+def test_pods_that_never_start_are_no_verdict_on_a_drafter(two):
+    # O-e08: the device plugin fails, and every new pod with it.
+    trouble = {"waiting_reason": "UnexpectedAdmissionError", "waiting_message": "no healthy devices present"}
+    two.given.pods_in_trouble(**trouble)
+    two.when.spec(replicas=4).time(30)
+    two.then.serves("v1", pods=4).no_event("RolledBack").last_good("v1")
+    assert not two.cluster.status.quarantine
+    two.when.drafter("worse").time(120)
+    two.then.event("RolledBack", "rolled back worse -> v1", times=1).swaps("worse", 1)
+
+
+def test_an_engine_without_traffic_weighs_nothing(two):
+    # O-d05: a rank that never had traffic reads 0.
+    two.cluster.idle = {"kimi-1"}
+    two.when.drafter("bad").time(60)
+    two.then.serves("v1").event("RolledBack", "rolled back bad -> v1", times=1)
+    two.then.condition("AcceptanceHealthy", "True")
