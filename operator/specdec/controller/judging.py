@@ -40,4 +40,4 @@ class LedgerJudge:
                 continue
             if self._swaps.get(pod.uid) != candidate.swapped_at:
                 self._swaps[pod.uid] = candidate.swapped_at
-                metrics.SWAP_SECONDS.labels(*self.key).observe(float(candidate.swap_seconds))
+                metrics.SWAP_SECONDS.observe(float(candidate.swap_seconds))
