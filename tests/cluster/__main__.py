@@ -11,7 +11,6 @@ from .tooling import cluster, daemon, enginevenv, gotools, images, loading, prom
 from .tooling.places import BIN, CACHE, DOCKER, KUBECONFIG, use_cache
 from .tooling.steps import StepFailedError, step
 
-
 TOOLS = {"helm": lambda: gotools.build("helm"), "promtool": promtool.provide}
 """What tests of the chart and of its rules run; they need no cluster."""
 

@@ -51,11 +51,12 @@ def helm(*arguments: str) -> str:
 
 def text(*values: Path | dict[str, Any], kubernetes: str = "1.34.0") -> str:
     """Render the chart as text, with values files or values on top of each other."""
-    given = [
-        f"--values={value}" if isinstance(value, Path) else f"--set-json={key}={json.dumps(part)}"
-        for value in values
-        for key, part in (value.items() if isinstance(value, dict) else [("", None)])
-    ]
+    given: list[str] = []
+    for value in values:
+        if isinstance(value, Path):
+            given.append(f"--values={value}")
+        else:
+            given += [f"--set-json={key}={json.dumps(part)}" for key, part in value.items()]
     where = ("specdec-operator", str(CHART), "--namespace=specdec-system", f"--kube-version={kubernetes}")
     return helm("template", *where, *given)
 

@@ -43,6 +43,9 @@ class FakeKube:
             if of == kind.kind and namespace in ("", where)
         ]
 
+    async def try_watch(self, kind: Kind, namespace: str = "", label: str = "") -> None:
+        """Nothing is forbidden here."""
+
     async def create(self, kind: Kind, namespace: str, manifest: Manifest) -> Manifest:
         self._write("create", manifest)
         if _address(manifest) in self.objects:

@@ -47,15 +47,21 @@ VERDICTS = Counter(
 ROLLBACKS = Counter("specdec_rollbacks_total", "Rollback commands that an agent accepted.", _SERVER)
 SERVER_READY = Gauge("specdec_server_ready", "1 while users' requests are served.", _SERVER)
 SERVER_STALLED = Gauge(
-    "specdec_server_stalled", "1 while the operator can't get to what the spec says without a person.", _SERVER
+    "specdec_server_stalled",
+    "1 while the operator can't get to what the spec says without a person.",
+    _SERVER,
 )
 SERVER_DRAFTER_CURRENT = Gauge(
     "specdec_server_drafter_current", "1 while the drafter that serves is the one of the spec.", _SERVER
 )
 SERVER_CANDIDATE = Gauge("specdec_server_candidate", "1 while a candidate is on trial, unconfirmed.", _SERVER)
-SERVER_DRAFTING_OFF = Gauge("specdec_server_drafting_off", "1 while drafting is switched off in place.", _SERVER)
+SERVER_DRAFTING_OFF = Gauge(
+    "specdec_server_drafting_off", "1 while drafting is switched off in place.", _SERVER
+)
 SERVER_ACCEPT_LENGTH = Gauge(
-    "specdec_server_accept_length", "Accept length that live traffic shows, 1 and more; absent while unknown.", _SERVER
+    "specdec_server_accept_length",
+    "Accept length that live traffic shows, 1 and more; absent while unknown.",
+    _SERVER,
 )
 
 _CONDITIONS = {
