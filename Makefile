@@ -22,7 +22,7 @@ lint: setup ## Check style, types, import contracts and that generated files are
 	@$(RUN) python -m specdec.preflight.reference --check
 
 unit: setup ## Run the tests that need neither engine nor cluster (seconds)
-	@$(RUN) pytest tests/unit tests/scenarios
+	@$(RUN) pytest tests/unit tests/scenarios tests/security -m "not cluster"
 
 test: lint cluster ## Run everything that CI checks, on the real engine and the real cluster
 	@$(RUN) python -m tests.cluster engine

@@ -5,12 +5,23 @@ Acted upon once: `status.lastHandledRequest` then carries the same text.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 
 from specdec.api.conditions import Reason
 from specdec.rollout.clock import exact
 from specdec.rollout.quarantine import PROMOTED, REJECTED
 from specdec.rollout.world import RevisionRecord, World
+
+LONGEST = 253
+"""A request that is longer is none: revision names have up to 63 characters, a nonce needs few."""
+
+
+def mark(text: str) -> str:
+    """What the status keeps of a request that was acted upon: the text, or its hash where a status can't hold it."""
+    if len(text) <= LONGEST and text.isascii() and text.isprintable():
+        return text
+    return f"sha256:{hashlib.sha256(text.encode(errors='replace')).hexdigest()}"
 
 
 @dataclass(frozen=True)
@@ -24,9 +35,10 @@ class Request:
 def pending(world: World) -> Request | None:
     """Read the annotation, unless it was acted upon."""
     text = world.request
-    if not text or text == world.server.status.last_handled_request:
+    kept = mark(text)
+    if not text or kept == world.server.status.last_handled_request:
         return None
-    verb, _, rest = text.partition("@")
+    verb, _, rest = kept.partition("@")
     return Request(verb, rest.partition("@")[0])
 
 

@@ -12,6 +12,7 @@ from specdec.rollout.conditions import conditions, most_important, phase
 from specdec.rollout.launch import off_in_place
 from specdec.rollout.passing import Pass
 from specdec.rollout.quarantine import entries, rejected
+from specdec.rollout.requests import mark
 from specdec.rollout.revisions import version
 from specdec.rollout.scene import living_candidate
 from specdec.rollout.world import RevisionRecord
@@ -45,7 +46,7 @@ def status(done: Pass) -> SpecDecodeServerStatus:
         quarantine=entries(scene.records),
         drafting_off_since=_off_since(done),
         probe_asked=_probe_asked(done),
-        last_handled_request=scene.world.request if done.answer else before.last_handled_request,
+        last_handled_request=mark(scene.world.request) if done.answer else before.last_handled_request,
         last_evidence=_last_evidence(done),
     )
 
