@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.support.paths import ROOT
 
-PAGES = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 VALUES = yaml.safe_load((ROOT / "charts/specdec-operator/values.yaml").read_text())
 
 
