@@ -23,24 +23,26 @@ lint: setup ## Check style, types, import contracts and that generated files are
 	@$(RUN) python -m specdec.cli.reference --check
 
 unit: setup ## Run the tests that need neither engine nor cluster (seconds)
-	@$(RUN) pytest tests/unit tests/scenarios
+	@$(RUN) pytest tests/unit tests/scenarios tests/security -m "not cluster"
 
 test: lint cluster ## Run everything that CI checks, on the real engine and the real cluster
 	@$(RUN) python -m tests.cluster engine
-	@$(RUN) pytest tests/unit tests/scenarios tests/engine tests/cluster
+	@$(RUN) pytest tests/unit tests/scenarios tests/chart tests/security tests/engine tests/cluster
 
 demo: cluster ## Show the main job: from kubectl apply to an automatic rollback (build/demo.png)
 	@$(RUN) python -m tests.demo
 
 cluster: setup ## Bring up the kind cluster with its images, and the engine for tests (safe to repeat)
-	@$(RUN) python -m tests.cluster up
+	@$(RUN) python -m tests.cluster up --with helm --with promtool
 	@$(RUN) python -m tests.cluster images
 	@$(RUN) python -m tests.cluster engine
 
-generate: setup ## Write the CRD and the reference pages from the code
+generate: setup ## Write the CRD, the reference pages and examples/operator.yaml from their sources
 	@$(RUN) python -m specdec.api.crd crds
 	@$(RUN) python -m specdec.preflight.reference
 	@$(RUN) python -m specdec.cli.reference
+	@$(RUN) python -m tests.cluster tools
+	@$(RUN) python -m tests.support.chart examples/operator.yaml
 
 bench-%: setup ## Measure one thing: bench-preflight, bench-judge, bench-probes (SGLang's wheels from the package index)
 	@$(RUN) python -m bench.$* $(ARGS)

@@ -7,9 +7,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .tooling import cluster, daemon, enginevenv, gotools, images, loading
+from .tooling import cluster, daemon, enginevenv, gotools, images, loading, promtool
 from .tooling.places import BIN, CACHE, DOCKER, KUBECONFIG, use_cache
 from .tooling.steps import StepFailedError, step
+
+TOOLS = {"helm": lambda: gotools.build("helm"), "promtool": promtool.provide}
+"""What tests of the chart and of its rules run; they need no cluster."""
 
 
 def main() -> int:
@@ -28,7 +31,13 @@ def main() -> int:
 def _up(arguments: argparse.Namespace) -> None:
     with step("cluster up, in all"):
         cluster.up()
-        gotools.build(*arguments.with_tools)
+    for name in arguments.with_tools:
+        TOOLS[name]()
+
+
+def _tools(arguments: argparse.Namespace) -> None:
+    for provide in TOOLS.values():
+        provide()
 
 
 def _down(arguments: argparse.Namespace) -> None:
@@ -81,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 
     up = commands.add_parser("up", help="make the cluster, or bring it back; safe to repeat")
     up.add_argument(
-        "--with", dest="with_tools", action="append", default=[], choices=["helm"], help="build it too"
+        "--with", dest="with_tools", action="append", default=[], choices=list(TOOLS), help="provide it too"
     )
     up.set_defaults(command=_up)
 
@@ -98,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     load.add_argument("images", nargs="+", metavar="IMAGE")
     load.set_defaults(command=_load)
 
+    commands.add_parser("tools", help=f"provide {' and '.join(TOOLS)} alone").set_defaults(command=_tools)
     commands.add_parser("engine", help="install the CPU engine on this machine").set_defaults(command=_engine)
     commands.add_parser("status", help="say how daemon and cluster are").set_defaults(command=_status)
     commands.add_parser("env", help="print settings for a shell: eval $(... env)").set_defaults(command=_env)

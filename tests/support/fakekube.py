@@ -48,6 +48,9 @@ class FakeKube:
             if of == kind.kind and namespace in ("", where) and _labelled(item, label) and _fits(item, fields)
         ]
 
+    async def try_watch(self, kind: Kind, namespace: str = "", label: str = "") -> None:
+        """Nothing is forbidden here."""
+
     async def create(
         self, kind: Kind, namespace: str, manifest: Manifest, *, dry_run: bool = False
     ) -> Manifest:

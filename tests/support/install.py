@@ -24,10 +24,15 @@ def namespace(name: str) -> None:
     apply(json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}))
 
 
-def operator() -> None:
-    """Install the CRDs and the operator, and wait until it runs the image that was loaded last."""
+def crds() -> None:
+    """Install the CRDs."""
     kubectl("apply", "--server-side", "--force-conflicts", "-k", str(ROOT / "crds"))
     kubectl("wait", "--for=condition=Established", "crd/specdecodeservers.specdec.dev", "--timeout=30s")
+
+
+def operator() -> None:
+    """Install the CRDs and the operator, and wait until it runs the image that was loaded last."""
+    crds()
     kubectl("apply", "-f", str(ROOT / "examples" / "operator.yaml"))
     kubectl("rollout", "restart", "deployment/specdec-operator", "-n", OPERATOR_NAMESPACE)
     kubectl(

@@ -1,5 +1,6 @@
 """The Kubernetes client: paths, server-side apply, and refusals as sentences, against a small HTTP server."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -72,6 +73,26 @@ async def test_a_list_asks_for_labelled_objects_and_says_their_kind(api: tuple[A
     (found,) = await kube.list(POD, "", "specdec.dev/server", limit=1)
     assert answers.asked[0][1] == "/api/v1/pods?labelSelector=specdec.dev/server&limit=1"
     assert (found["kind"], found["apiVersion"]) == ("Pod", "v1")
+
+
+async def test_a_watch_is_left_as_soon_as_it_has_begun():
+    async def endless(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await asyncio.sleep(60)
+        return answer
+
+    app = web.Application()
+    app.router.add_get("/api/v1/pods", endless)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    kube = Kube(client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")))
+    async with asyncio.timeout(5):
+        await kube.try_watch(POD, "", "specdec.dev/server")
+    await kube.close()
+    await runner.cleanup()
 
 
 async def test_a_missing_permission_names_verb_and_resource(api: tuple[Api, Kube]):

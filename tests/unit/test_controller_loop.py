@@ -5,6 +5,7 @@ import itertools
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 from tests.support.controllerparts import KEY, UID, Parts, calm, child, pod, server, status
 
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
@@ -134,6 +135,24 @@ async def test_a_server_made_anew_gets_a_loop_of_its_own():
     loops.wake(KEY)
     assert KEY in loops._running
     await loops.stop()
+
+
+async def test_a_servers_series_end_with_its_loop():
+    def shown() -> float | None:
+        return REGISTRY.get_sample_value(
+            "specdec_server_ready", dict(zip(("namespace", "name"), KEY, strict=True))
+        )
+
+    parts = Parts(calm)
+    loops = Loops(parts.store, lambda key, uid: parts.loop())
+    stored = parts.add(server())
+    loops.wake(KEY)
+    await asyncio.sleep(1)
+    assert shown() is not None
+    parts.store.drop(stored)
+    loops.wake(KEY)
+    await asyncio.sleep(1)
+    assert shown() is None
 
 
 async def test_without_the_lease_nothing_is_done():

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.support import golden as files
 from tests.support.golden import Compare, golden
+from tests.support.podsecurity import violations
 
 from specdec.api.v1alpha1 import SpecDecodeServer
 from specdec.engine.protocol import AGENT_PORT, ENGINE_PORT, LaunchPlan
@@ -63,24 +64,6 @@ def test_manifests_are_as_in_the_golden_file(case: str, golden: Compare):
 def test_pods_meet_the_restricted_pod_security_standard(case: str):
     pod = one(made(server(case)), "StatefulSet")["spec"]["template"]["spec"]
     assert violations(pod) == []
-
-
-def violations(pod: dict[str, Any]) -> list[str]:
-    """Rules of the restricted standard that a pod breaks."""
-    allowed = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret", "downwardAPI"}
-    context = pod.get("securityContext", {})
-    broken = [
-        f"volume {volume['name']}" for volume in pod["volumes"] if not (set(volume) - {"name"}) <= allowed
-    ]
-    broken += [key for key in ("hostNetwork", "hostPID", "hostIPC", "hostUsers") if pod.get(key)]
-    broken += [] if context.get("runAsNonRoot") is True and context.get("runAsUser") else ["runAsNonRoot"]
-    broken += [] if context.get("seccompProfile") == {"type": "RuntimeDefault"} else ["seccompProfile"]
-    for container in pod["containers"] + pod.get("initContainers", []):
-        own = container["securityContext"]
-        broken += [] if own["allowPrivilegeEscalation"] is False else ["allowPrivilegeEscalation"]
-        broken += [] if own["capabilities"] == {"drop": ["ALL"]} else ["capabilities"]
-        broken += ["hostPort"] if any("hostPort" in port for port in container["ports"]) else []
-    return broken
 
 
 def test_the_checker_of_pod_security_sees_what_is_wrong():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 GROUP = "specdec.dev"
@@ -41,8 +42,19 @@ DECIMAL = r"^(0|[1-9][0-9]{0,3})(\.[0-9]{1,4})?$"
 
 Decimal = Annotated[str, Field(pattern=DECIMAL, max_length=10)]
 
+MODEL_URI = r"^pvc://[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*){1,8}$"
+
+
+def checked_uri(uri: str) -> str:
+    """Hold a URI to the CRD's rules once more: an object may have been stored before they were there."""
+    if ".." in uri or "\n" in uri or not re.match(MODEL_URI, uri):
+        raise ValueError("must be pvc://CLAIM/FOLDER, without '..'")
+    return uri
+
+
 ModelUri = Annotated[
     str,
+    AfterValidator(checked_uri),
     Field(
         min_length=1,
         max_length=512,
@@ -56,7 +68,7 @@ ModelUri = Annotated[
                 "must not contain '..': give a folder inside the claim, such as pvc://models/drafters/v1",
             ),
             rule(
-                "self.matches('^pvc://[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*){1,8}$')",
+                f"self.matches('{MODEL_URI}')",
                 "must be pvc://CLAIM/FOLDER with 1 to 8 path segments of letters, digits, '.', '_' and '-',"
                 " each starting with a letter, a digit or '_' (no absolute path, no '//')",
             ),

@@ -1,6 +1,6 @@
 """What the operator's role lacks, found before anything is watched: each gap is one sentence.
 
-It tries to list one object of each kind. (An access review would be a write to the API server, and at rest
+It tries to list one object of each kind, and to watch. (An access review would be a write to the API server, and at rest
 the operator writes nothing.) Verbs that write show themselves when they are used.
 """
 
@@ -18,7 +18,7 @@ RETRY_SECONDS = 15.0
 
 
 async def settle(kube: Kube, namespaces: tuple[str, ...]) -> frozenset[Kind]:
-    """Wait until every essential kind can be listed, and name the others that can't."""
+    """Wait until every essential kind can be listed and watched, and name the others that can't."""
     while True:
         refused = {
             kind: sentence
@@ -33,10 +33,11 @@ async def settle(kube: Kube, namespaces: tuple[str, ...]) -> frozenset[Kind]:
 
 
 async def _refusal(kube: Kube, kind: Kind, namespaces: tuple[str, ...]) -> str:
-    """Say why a kind can't be listed; "" if it can."""
+    """Say why a kind can't be listed or watched; "" if it can."""
     for namespace in namespaces or ("",):
         try:
             await kube.list(kind, namespace, kind.label, limit=1)
+            await kube.try_watch(kind, namespace, kind.label)
         except ForbiddenError as error:
             return str(error)
         except KubeError as error:

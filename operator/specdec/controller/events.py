@@ -12,6 +12,7 @@ from specdec.api.base import API_VERSION, KIND
 from specdec.controller.clock import Clock
 from specdec.controller.kinds import EVENT
 from specdec.controller.kube import Kube, KubeError
+from specdec.controller.text import fit
 from specdec.resources.labels import OPERATOR
 from specdec.rollout.clock import exact
 from specdec.rollout.world import Event
@@ -64,7 +65,7 @@ class EventPoster:
             "action": "Reconcile",
             "type": event.type,
             "reason": event.reason[:128],
-            "note": event.message[:NOTE_LENGTH],
+            "note": fit(event.message, NOTE_LENGTH),
             "regarding": {
                 "apiVersion": API_VERSION,
                 "kind": KIND,

@@ -33,8 +33,6 @@ class LedgerJudge:
             now = (said.judgement, said.reason)
             if self._said.get(revision) != now:
                 metrics.VERDICTS.labels(*self.key, *now).inc()
-            if said.speedup is not None:
-                metrics.SPEEDUP.labels(*self.key).set(said.speedup)
         self._said = {revision: (said.judgement, said.reason) for revision, said in found.items()}
         for pod in world.pods:
             candidate = pod.status.candidate if pod.status else None
@@ -42,4 +40,4 @@ class LedgerJudge:
                 continue
             if self._swaps.get(pod.uid) != candidate.swapped_at:
                 self._swaps[pod.uid] = candidate.swapped_at
-                metrics.SWAP_SECONDS.labels(*self.key).observe(float(candidate.swap_seconds))
+                metrics.SWAP_SECONDS.observe(float(candidate.swap_seconds))

@@ -30,7 +30,7 @@ class Kind:
     need: Need | None = None
     """None is not watched."""
     verbs: tuple[str, ...] = ()
-    """What the operator does with it, as RBAC verbs: examples/operator.yaml grants these and no others."""
+    """What the operator does with it, as RBAC verbs: the chart's roles grant these and no others."""
 
     @property
     def group(self) -> str:
@@ -69,8 +69,8 @@ DISRUPTION_BUDGET = Kind(
 )
 CLAIM = Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", verbs=("get",))
 EVENT = Kind("Event", "events.k8s.io/v1", "events", verbs=("create",))
-LEASE = Kind("Lease", "coordination.k8s.io/v1", "leases")
-SECRET = Kind("Secret", "v1", "secrets")
+LEASE = Kind("Lease", "coordination.k8s.io/v1", "leases", verbs=("get", "create", "update"))
+SECRET = Kind("Secret", "v1", "secrets", verbs=("get", "create"))
 
 CHILDREN = (POD, STATEFUL_SET, CONFIG_MAP, CONTROLLER_REVISION, SERVICE, DISRUPTION_BUDGET)
 """What belongs to a server, by label."""

@@ -79,6 +79,18 @@ class Kube:
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
         return [{**head, **item} for item in found["items"]]
 
+    async def try_watch(self, kind: Kind, namespace: str = "", label: str = "") -> None:
+        """Begin a watch and leave it at once.
+
+        Raises
+        ------
+        KubeError
+            It may not be watched.
+        """
+        # No object has this name: nothing is sent that nobody reads.
+        query = {"watch": "true", "fieldSelector": "metadata.name=-", "timeoutSeconds": "1"}
+        await self._call("watch", kind, namespace, query=query | ({"labelSelector": label} if label else {}))
+
     async def create(
         self, kind: Kind, namespace: str, manifest: Manifest, *, dry_run: bool = False
     ) -> Manifest:
@@ -138,8 +150,18 @@ class Kube:
         query: dict[str, str] | None = None,
         body: Manifest | None = None,
     ) -> Manifest:
-        method = _METHODS[verb]
         what = Ask(_WORDS.get(verb, verb), kind, namespace, name, subresource, self._caller)
+        status, text = await self._send(verb, what, query or {}, body)
+        if status >= 400:
+            raise what.error(status, text)
+        parsed: Manifest = json.loads(text)
+        return parsed
+
+    async def _send(
+        self, verb: str, what: Ask, query: dict[str, str], body: Manifest | None
+    ) -> tuple[int, bytes]:
+        """Send a request; returns the answer's status code and text."""
+        method = _METHODS[verb]
         headers = {
             "Accept": "application/json",
             "User-Agent": self._caller.agent,
@@ -147,8 +169,8 @@ class Kube:
         }
         prepared = await self._api.param_serialize(
             method,
-            kind.path(namespace, name, subresource),
-            query_params=list((query or {}).items()),
+            what.kind.path(what.namespace, what.name, what.subresource),
+            query_params=list(query.items()),
             header_params=headers,
             body=body,
             auth_settings=["BearerToken"],
@@ -156,20 +178,20 @@ class Kube:
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 response = await self._api.call_api(*prepared)
+                if what.verb == "watch" and response.status < 400:
+                    response.response.close()  # it began, which was the question; it would not end by itself
+                    return response.status, b"{}"
                 text = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise KubeError(f"{what.words} failed: {type(error).__name__} {error}".rstrip()) from error
         if method != "GET":
-            metrics.API_WRITES.labels(verb=verb, kind=kind.kind, code=str(response.status)).inc()
-        if response.status >= 400:
-            raise what.error(response.status, text)
-        parsed: Manifest = json.loads(text)
-        return parsed
+            metrics.API_WRITES.labels(verb=what.verb, kind=what.kind.kind, code=str(response.status)).inc()
+        return response.status, text
 
 
 _METHODS = {
-    "get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "merge": "PATCH",
-    "delete": "DELETE",
+    "get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT", "patch": "PATCH",
+    "merge": "PATCH", "delete": "DELETE",
 }  # fmt: skip
 _BODIES = {"patch": "application/apply-patch+yaml", "merge": "application/merge-patch+json"}
 _WORDS = {"merge": "patch"}

@@ -126,6 +126,7 @@ class ServerLoop:
         for sentence in failed:
             log.warning("%s: %s", "/".join(self.key), sentence)
         status = with_failures(plan.status, failed, generation=seen.server.generation, now=now)
+        metrics.show(self.key, status)
         await self.status.write(seen.server, status)
         for event in plan.events:
             await self.events.post(seen.server.model_dump(include={"metadata"}), event)
@@ -176,6 +177,7 @@ class Loops:
     def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
         if key in self._running and self._running[key][1] is task:
             del self._running[key]
+            metrics.forget(key)
         metrics.SERVERS.set(len(self._running))
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s: the loop ended: %s", "/".join(key), error)

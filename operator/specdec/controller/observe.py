@@ -12,6 +12,7 @@ from specdec.api.base import GROUP
 from specdec.api.v1alpha1 import SpecDecodeServer
 from specdec.controller.clock import parse
 from specdec.controller.kinds import CONFIG_MAP, CONTROLLER_REVISION, POD, STATEFUL_SET
+from specdec.controller.kube import KubeError
 from specdec.controller.store import Key, Store
 from specdec.engine.protocol import LaunchPlan, Phase, Status
 from specdec.resources import launch_plan_of, revision_record
@@ -46,11 +47,23 @@ def named_claims(server: SpecDecodeServer) -> tuple[str, ...]:
 
 
 def observed(key: Key, store: Store) -> SpecDecodeServer:
-    """Read the server itself; the caller has made sure that it exists."""
+    """Read the server itself; the caller has made sure that it exists.
+
+    Raises
+    ------
+    KubeError
+        It holds what no CRD of ours allows.
+    """
     manifest = store.server(key)
     if manifest is None:
         raise LookupError(f"there is no server {'/'.join(key)}")
-    return SpecDecodeServer.model_validate(manifest)
+    try:
+        return SpecDecodeServer.model_validate(manifest)
+    except ValidationError as error:
+        # It was stored under a laxer CRD. Its values stay out of the log: they may be anything.
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])[:MESSAGE_LENGTH]
+        raise KubeError(f"nothing is done: {place} is not what the CRD allows: {first['msg']}") from None
 
 
 def world(

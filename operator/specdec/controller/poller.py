@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from specdec.controller import metrics
 from specdec.controller.agents import AgentError, Agents
 from specdec.controller.clock import Clock
 from specdec.controller.kinds import POD
@@ -110,11 +111,13 @@ class Poller:
         self.heard = {uid: heard for uid, heard in self.heard.items() if uid in current}
 
     async def _ask(self, uid: str, pod: _Pod, slots: asyncio.Semaphore, wait: float | None = None) -> None:
+        began = self.clock.monotonic()
         before = self.heard.get(uid)
         interval = self._interval(uid, pod)
         if wait is None:
             wait = interval if interval < LONG_POLL_BELOW and before else 0.0
         async with slots:
+            metrics.POLL_LAG_SECONDS.observe(self.clock.monotonic() - began)
             try:
                 status = await self.agents.status(
                     pod.address, since=before.status.serial if before else None, wait=wait

@@ -14,6 +14,7 @@ from specdec.api.v1alpha1 import SpecDecodeServer, SpecDecodeServerStatus
 from specdec.controller.clock import Clock
 from specdec.controller.kube import Kube
 from specdec.controller.store import Store
+from specdec.controller.text import fit
 
 NUMBER_SECONDS = 60.0
 """Numbers alone cause a write this often at most."""
@@ -23,7 +24,6 @@ TEXT_LENGTH = 4096
 """The schema's bound of a string."""
 
 _NUMBERS = ("acceptLength", "acceptRate", "perPosition")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _FIGURES = re.compile(r"\d+([.,]\d+)*")
 
 Rendered = dict[str, Any]
@@ -44,7 +44,7 @@ def rendered(status: SpecDecodeServerStatus) -> Rendered:
 def _clean(value: Any) -> Any:
     match value:
         case str():
-            return _CONTROL.sub(" ", value)[:TEXT_LENGTH]
+            return fit(value, TEXT_LENGTH)
         case list():
             return [_clean(item) for item in value]
         case dict():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from specdec.api.v1alpha1 import Engine
@@ -12,6 +13,7 @@ from specdec.rollout.world import RevisionRecord
 PLAN = "/etc/specdec"
 STATE = "/var/lib/specdec"
 RUN = "/run/specdec"
+_CLAIM = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 CACHE = "/cache"
 """HOME and compile caches: a claim or an emptyDir."""
 
@@ -20,7 +22,12 @@ def mounted_claims(revision: RevisionRecord, plan: LaunchPlan) -> tuple[str, ...
     """Claims that the pod mounts: the revision's, and those that the launch plan starts from."""
     paths = [plan.target_path, *([plan.drafter.path] if plan.drafter else [])]
     started = {path.removeprefix(f"{MODELS}/").partition("/")[0] for path in paths}
-    return tuple(sorted(started | set(revision.data.get("claims", ()))))
+    names = sorted(started | set(revision.data.get("claims", ())))
+    for name in names:
+        # A claim's name becomes a part of a path: admission checks it, and so does whoever builds from it.
+        if not _CLAIM.fullmatch(name):
+            raise ValueError(f"{name[:63]!r} is no name of a claim")
+    return tuple(names)
 
 
 def volumes(engine: Engine, config_map: str, claims: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -164,8 +164,10 @@ CHECKS: tuple[Check, ...] = (
 
 def _within(image: str, prefix: str) -> bool:
     """Whether a prefix ends at a border of the image's name: reg/a allows reg/a/b, not reg/a-evil."""
+    if not prefix or not image.startswith(prefix) or ".." in image:
+        return False
     rest = image.removeprefix(prefix)
-    return bool(prefix) and image.startswith(prefix) and (prefix[-1] in "/:@" or not rest or rest[0] in "/:@")
+    return prefix[-1] in "/:@" or not rest or rest[0] in "/:@"
 
 
 def _current(world: World) -> Iterator[PodView]:

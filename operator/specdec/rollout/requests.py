@@ -5,6 +5,7 @@ Acted upon once: `status.lastHandledRequest` then carries the same text, and `st
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,15 @@ from specdec.rollout.world import RevisionRecord, World
 Records = tuple[RevisionRecord, ...]
 Answered = tuple[Records, str]
 """The records as the request leaves them, and the answer in a sentence."""
+LONGEST = 253
+"""A request that is longer is none: revision names have up to 63 characters, a nonce needs few."""
+
+
+def mark(text: str) -> str:
+    """What the status keeps of a request that was acted upon: the text, or its hash where a status can't hold it."""
+    if len(text) <= LONGEST and text.isascii() and text.isprintable():
+        return text
+    return f"sha256:{hashlib.sha256(text.encode(errors='replace')).hexdigest()}"
 
 
 @dataclass(frozen=True)
@@ -58,9 +68,10 @@ def refusal(verb: str, why: str) -> str:
 def pending(world: World) -> Request | None:
     """Read the annotation, unless it was acted upon."""
     text = world.request
-    if not text or text == world.server.status.last_handled_request:
+    kept = mark(text)
+    if not text or kept == world.server.status.last_handled_request:
         return None
-    verb, _, rest = text.partition("@")
+    verb, _, rest = kept.partition("@")
     return Request(verb, rest.partition("@")[0])
 
 

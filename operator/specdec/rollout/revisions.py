@@ -11,6 +11,7 @@ import hashlib
 import json
 from typing import Any
 
+from specdec.api.base import checked_uri
 from specdec.api.v1alpha1 import Drafter, SpecDecodeServer
 from specdec.engine.protocol import DrafterRef
 from specdec.rollout.world import RevisionRecord, Settings
@@ -65,7 +66,8 @@ def version(record: RevisionRecord) -> str:
 
 def model_path(uri: str) -> str:
     """Map pvc://CLAIM/PATH to the folder inside the pod."""
-    return f"{MODELS}/{uri.removeprefix('pvc://')}"
+    # Admission has checked it; a path that leads elsewhere must not depend on that alone.
+    return f"{MODELS}/{checked_uri(uri).removeprefix('pvc://')}"
 
 
 def claim(uri: str) -> str:

@@ -13,6 +13,7 @@ from specdec.rollout.launch import off_in_place
 from specdec.rollout.pace import slower_since
 from specdec.rollout.passing import Pass
 from specdec.rollout.quarantine import entries, rejected
+from specdec.rollout.requests import mark
 from specdec.rollout.revisions import version
 from specdec.rollout.scene import living_candidate
 from specdec.rollout.world import RevisionRecord
@@ -47,7 +48,7 @@ def status(done: Pass) -> SpecDecodeServerStatus:
         drafting_off_since=_off_since(done),
         slower_since=slower_since(scene, done.aim),
         probe_asked=_probe_asked(done),
-        last_handled_request=scene.world.request if done.answer else before.last_handled_request,
+        last_handled_request=mark(scene.world.request) if done.answer else before.last_handled_request,
         last_answer=done.answer or before.last_answer,
         last_evidence=_last_evidence(done),
     )

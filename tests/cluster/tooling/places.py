@@ -9,7 +9,7 @@ IMAGE_FILES = REPOSITORY / "images"
 
 CACHE = Path(os.environ.get("SPECDEC_CACHE") or Path.home() / ".cache" / "specdec")
 BIN = CACHE / "bin"
-"""kubectl, kind, crictl (and helm, where asked for), and the parts of the node image."""
+"""kubectl, kind, crictl (helm and promtool, where asked for), and the parts of the node image."""
 DOCKER = CACHE / "docker-engine"
 """Debian's Docker, unpacked; its client serves where the machine has none."""
 MODELS = CACHE / "models"

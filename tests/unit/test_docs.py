@@ -1,0 +1,32 @@
+"""Docs: links lead somewhere, and what pages say of the chart is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.support.paths import ROOT
+
+PAGES = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+VALUES = yaml.safe_load((ROOT / "charts/specdec-operator/values.yaml").read_text())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path):
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["install.md", "uninstall.md"])
+def test_values_that_a_page_names_are_values(name: str):
+    text = (ROOT / "docs/how-to" / name).read_text()
+    named = set(re.findall(r"--set '?([A-Za-z.]+)=", text)) | set(
+        re.findall(r"`((?:crds|rbac|networkPolicy|metrics|admissionPolicy|engine)\.[A-Za-z.]+)`", text)
+    )
+    for path in named:
+        place = VALUES
+        for part in path.split("."):
+            assert part in place, path
+            place = place[part]
