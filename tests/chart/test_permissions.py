@@ -158,7 +158,11 @@ async def test_the_operator_waits_for_an_essential_kind_and_says_which(
 
 def calls() -> Iterator[tuple[str, str, ast.expr]]:
     """Every request in the controller's code: file, method, and the kind as it is written."""
-    for path in sorted((ROOT / "operator/specdec/controller").glob("*.py")):
+    # snapshot.py asks for people at a terminal, with their own rights.
+    sources = set((ROOT / "operator/specdec/controller").glob("*.py")) - {
+        ROOT / "operator/specdec/controller/snapshot.py"
+    }
+    for path in sorted(sources):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 owner = node.func.value

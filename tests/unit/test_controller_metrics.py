@@ -17,7 +17,7 @@ from specdec.api.v1alpha1 import AcceptanceStatus, RevisionStatus, SpecDecodeSer
 from specdec.controller import metrics
 
 SERVERS = [(f"team-{number % 40}", f"server-{number}") for number in range(1000)]
-SERIES_OF_A_SERVER = 24
+SERIES_OF_A_SERVER = 29
 SERIES_OF_THE_PROCESS = 400
 KNOWN_LABELS = {
     "outcome", "verb", "kind", "code", "request", "namespace", "name", "judgement", "reason",
