@@ -21,14 +21,14 @@ def filled(text: str, build: Path) -> str:
 
 
 def main() -> int:
-    """Rewrite README and docs/demo.png."""
+    """Rewrite README and docs/images/demo.png."""
     build = ROOT / "build"
     if not (build / "demo.png").exists():
         print("build/demo.png is missing: run `make demo` first", file=sys.stderr)
         return 1
     readme = ROOT / "README.md"
     readme.write_text(filled(readme.read_text(), build))
-    shutil.copyfile(build / "demo.png", ROOT / "docs" / "demo.png")
+    shutil.copyfile(build / "demo.png", ROOT / "docs" / "images" / "demo.png")
     return 0
 
 
