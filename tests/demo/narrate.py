@@ -45,6 +45,8 @@ class Follow:
         self.process.terminate()
         self.process.wait(timeout=10)
         self.thread.join(timeout=5)
+        if self.process.stdout:
+            self.process.stdout.close()
 
 
 def rows(namespace: str, server: str) -> Follow:

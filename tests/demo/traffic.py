@@ -113,6 +113,8 @@ class Traffic:
         self._reader.join(timeout=30)
         self._logs.terminate()
         self._logs.wait(timeout=10)
+        if self._logs.stdout:
+            self._logs.stdout.close()
         ends = [r for r in self.records if r["kind"] == "end"]
         if not ends:
             raise RuntimeError("the client ended without its closing record: its pod was killed")
