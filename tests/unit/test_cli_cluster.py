@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 import json
 import re
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import yaml
@@ -17,6 +19,10 @@ from specdec.cli import cluster as connection
 from specdec.controller.kube import ForbiddenError, KubeError
 
 GOLDEN = Path(__file__).parents[1] / "data" / "cli"
+
+
+# The judge's state is frozen in mapping proxies, which copy.deepcopy does not know by itself.
+copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)))
 
 
 @pytest.fixture(scope="module")
