@@ -26,7 +26,6 @@ unit: setup ## Run the tests that need neither engine nor cluster (seconds)
 	@$(RUN) pytest tests/unit tests/scenarios tests/security -m "not cluster"
 
 test: lint cluster ## Run everything that CI checks, on the real engine and the real cluster
-	@$(RUN) python -m tests.cluster engine
 	@$(RUN) pytest tests/unit tests/scenarios tests/chart tests/security tests/engine tests/cluster
 
 demo: cluster ## Show the main job: from kubectl apply to an automatic rollback (build/demo.png)
