@@ -111,12 +111,50 @@ def test_a_new_candidate_drafts_although_the_old_one_did_not_pay():
     scenario.then.serves("v2").last_good("v2").condition("Ready", "True", "Serving")
 
 
-def test_an_operator_that_dies_in_a_block_ends_it_when_it_is_back():
-    scenario = served(Scenario(), 1.3)
-    while scenario.cluster.pods["kimi-0"].agent.drafting is Drafting.ON:
+def in_a_block(scenario: Scenario, mode: Drafting) -> None:
+    """Let time pass until the engine is in a block, and kill the operator there."""
+    for _ in range(200):
+        if scenario.cluster.pods["kimi-0"].agent.drafting is mode:
+            break
         scenario.cluster.step()
-    scenario.when.operator_gone().time(10).operator_back().time(1)
+    scenario.then.drafting(mode.value)
+    scenario.when.operator_gone()
+
+
+def test_a_block_in_which_the_operator_dies_ends_by_itself():
+    scenario = served(Scenario(), 1.3)
+    in_a_block(scenario, Drafting.OFF)
+    scenario.when.time(11)
+    scenario.then.drafting("On")
+    scenario.when.time(HOUR)
+    scenario.then.drafting("On")
+    scenario.when.operator_back().time(1)
     scenario.then.drafting("On").no_event("DraftingOff")
+
+
+def test_a_block_of_drafting_that_does_not_pay_ends_by_itself_as_well():
+    scenario = served(Scenario(), 0.8)
+    scenario.when.time(4 * MINUTE)
+    assert scenario.cluster.status.slower_since
+    in_a_block(scenario, Drafting.ON)
+    scenario.when.time(11)
+    scenario.then.drafting("Off")
+
+
+def test_what_was_decided_in_a_block_lasts_without_the_operator():
+    # The block's own order would end: the decision must be told as one that lasts.
+    scenario = served(Scenario(), 0.8)
+    while not scenario.cluster.status.slower_since:
+        scenario.cluster.step()
+    scenario.when.time(1).operator_gone().time(MINUTE)
+    scenario.then.drafting("Off")
+
+
+def test_an_engine_that_restarts_in_a_block_drafts():
+    scenario = served(Scenario(), 1.3)
+    in_a_block(scenario, Drafting.OFF)
+    scenario.when.engine_restarts().time(5)
+    scenario.then.drafting("On")
 
 
 def test_only_one_engine_is_measured():

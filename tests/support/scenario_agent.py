@@ -67,6 +67,8 @@ class FakeAgent:
     paths: dict[str, str] = field(default_factory=dict)
     drafting: Drafting = Drafting.ON
     wanted: Drafting = Drafting.ON
+    for_now: tuple[Drafting, float] | None = None
+    """A mode ordered for a while, and when that ends."""
     dead: set[str] = field(default_factory=set)
     phase: Phase = Phase.STAGING
     reason: str = ""
@@ -109,6 +111,7 @@ class FakeAgent:
             steps=self.max_steps if drafts else 0,
             max_steps=self.max_steps,
             drafting=Drafting.ON if drafts else Drafting.OFF,
+            drafting_until=exact(self.for_now[1]) if self.for_now else "",
             in_flight=self.busy if self.now - self.served_at < BUSY_SECONDS else 0,
             candidate=self.candidate,
             probe=self.probe,
@@ -125,6 +128,9 @@ class FakeAgent:
             return
         if self.candidate and self.candidate.state in LIVING and now >= self.due:
             self._candidate_moves_on(self.candidate)
+        if self.for_now is not None and now > self.for_now[1]:
+            self.for_now = None
+            self._apply_drafting()
         if self.deadline is not None and now > self.deadline:
             self._back("NotConfirmed", "no Confirm came in time")
 
@@ -199,7 +205,10 @@ class FakeAgent:
             case Rollback():
                 self._leave(command)
             case SetDrafting():
-                self.wanted = command.drafting
+                self.for_now = (
+                    (command.drafting, self.now + command.for_seconds) if command.for_seconds else None
+                )
+                self.wanted = self.wanted if self.for_now else command.drafting
                 self._apply_drafting()
             case Probe():
                 self._probe(command)
@@ -220,7 +229,7 @@ class FakeAgent:
 
     def _started(self) -> None:
         self.promoted = self.serving = self.plan.revision
-        self.wanted, self.max_steps = self.plan.drafting, 0
+        self.wanted, self.for_now, self.max_steps = self.plan.drafting, None, 0
         self.reason = self.message = ""
         drafter = self.plan.drafter
         self.phase = Phase.SERVING
@@ -301,7 +310,8 @@ class FakeAgent:
 
     def _apply_drafting(self) -> None:
         dead = self.serving in self.dead
-        self.drafting = Drafting.OFF if dead else self.wanted
+        wanted = self.for_now[0] if self.for_now else self.wanted
+        self.drafting = Drafting.OFF if dead else wanted
 
     def _probed(self, revision: str, identity: str) -> ProbeResult:
         model = self.models[self.paths[revision]]
