@@ -317,6 +317,12 @@ class FakeAgent:
         model = self.models[self.paths[revision]]
         quality = model.quality if model.probe_quality is None else model.probe_quality
         length = sum(quality**k for k in range(4))
+        key = f"{revision} in probes"
+        row = self.counters.get(key) or Counters(
+            revision=revision, steps=self.plan.num_steps, source=Source.PROBE, correct=(0, 0, 0)
+        )
+        right = tuple(a + round(PROBE_CALLS * quality**k) for k, a in enumerate(row.correct, 1))
+        self.counters[key] = row.model_copy(update={"calls": row.calls + PROBE_CALLS, "correct": right})
         return ProbeResult(
             id=identity,
             revision=revision,
