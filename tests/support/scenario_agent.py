@@ -80,6 +80,8 @@ class FakeAgent:
     warmup: ProbeResult | None = None
     counters: dict[str, Counters] = field(default_factory=dict)
     lies: bool = False
+    failure: tuple[str, str] | None = None
+    """Reason and message for which every start fails."""
     busy: int = 4
     """Requests in flight while there is traffic."""
     served_at: float = 0.0
@@ -228,6 +230,10 @@ class FakeAgent:
         self._apply_drafting()
 
     def _started(self) -> None:
+        if self.failure is not None:
+            self.phase, (self.reason, self.message) = Phase.FAILED, self.failure
+            self.due = self.now + START_SECONDS
+            return
         self.promoted = self.serving = self.plan.revision
         self.wanted, self.for_now, self.max_steps = self.plan.drafting, None, 0
         self.reason = self.message = ""

@@ -71,6 +71,8 @@ class FakeCluster:
     next_pass: float = 0.0
     trouble: dict[str, str] = field(default_factory=dict)
     """PodView fields of every new pod: an image that doesn't pull, no node."""
+    start_failure: tuple[str, str] | None = None
+    """Reason and message for which no new engine starts."""
     most_down: int = 0
     """Most pods that were not ready at once, of those that had been."""
     shape: list[Any] = field(default_factory=list)
@@ -230,7 +232,7 @@ class FakeCluster:
         assert self.launch_plan is not None
         self.made += 1
         uid = f"uid-{self.made}"
-        agent = FakeAgent(uid, self.launch_plan, self.models, self.now, self.rng)
+        agent = FakeAgent(uid, self.launch_plan, self.models, self.now, self.rng, failure=self.start_failure)
         self.pods[name] = FakePod(name, uid, self.now, restart_hash, agent, trouble=dict(self.trouble))
 
     def _ready(self, pod: FakePod) -> bool:

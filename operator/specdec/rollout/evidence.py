@@ -143,8 +143,15 @@ def probe_due(world: World, revision: str, now: float) -> bool:
     asked = asked_probe(world, revision, now)
     if not asked:
         return True
-    answered = any(pod.status and pod.status.probe and pod.status.probe.id == asked for pod in world.pods)
-    return not answered and now - asked_at(asked) > PROBE_ANSWER_SECONDS
+    return not probe_answered(world, revision, now) and now - asked_at(asked) > PROBE_ANSWER_SECONDS
+
+
+def probe_answered(world: World, revision: str, now: float) -> bool:
+    """Whether the probe that was asked for because of live traffic was answered."""
+    asked = asked_probe(world, revision, now)
+    return any(
+        pod.status and pod.status.probe and asked and pod.status.probe.id == asked for pod in world.pods
+    )
 
 
 def probe_id(revision: str, now: float) -> str:

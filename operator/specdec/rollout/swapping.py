@@ -28,7 +28,7 @@ from specdec.engine.protocol import (
 from specdec.rollout import pace
 from specdec.rollout.aim import Aim
 from specdec.rollout.clock import seconds
-from specdec.rollout.evidence import probe_due, probe_id
+from specdec.rollout.evidence import probe_answered, probe_due, probe_id
 from specdec.rollout.launch import off_in_place
 from specdec.rollout.outcomes import of_this_trial, soaked
 from specdec.rollout.quarantine import rejected
@@ -172,8 +172,11 @@ def _carried_on(rollout: Rollout, status: Status, record: RevisionRecord) -> Ite
         if candidate(status, CandidateState.SERVING) and serves:
             yield Promote(revision=record.name)
         return
-    if serves and not rollout.scene.unhealthy(record.name):
-        yield Confirm(revision=record.name, within_seconds=rollout.scene.rollout.confirm_within_seconds)
+    scene = rollout.scene
+    # A suspicion that no probe answers ends by the dead-man switch; one that a probe left open is no reason to go.
+    doubted = scene.unhealthy(record.name) and not probe_answered(scene.world, record.name, scene.now)
+    if serves and not doubted:
+        yield Confirm(revision=record.name, within_seconds=scene.rollout.confirm_within_seconds)
 
 
 def _taken_back(scene: Scene, status: Status, why: Reason) -> Iterator[Command]:
