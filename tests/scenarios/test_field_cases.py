@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.support import scenario_world as table
 from tests.support.scenario import Scenario
 from tests.support.scenario_agent import Model
-from tests.support.scenario_world import NOW, planned, pod, record, server, told, world
+from tests.support.scenario_world import NOW, planned, record, server, told, world
 
 from specdec.rollout.quarantine import PROMOTED, REJECTED, SUPERSEDED
 
@@ -130,7 +131,7 @@ def test_a_value_that_engines_start_with_rolls_them_once(two):
     two.when.spec(engine={"maxTotalTokens": 4096}).time(120)
     two.then.pods_made(4).quiet()
     assert two.cluster.most_down <= 1
-    assert ("--max-total-tokens", "4096") == two.cluster.launch_plan.arguments[-2:]
+    assert two.cluster.launch_plan.arguments[-2:] == ("--max-total-tokens", "4096")
 
 
 def test_a_folder_whose_contents_changed_is_refused_and_the_known_ones_serve_on(two):
@@ -160,7 +161,7 @@ def test_too_little_shared_memory_is_the_engines_trouble_and_no_drafters(scenari
 def test_a_pod_on_its_way_out_is_told_nothing_and_serves_nobody():
     # O-h02: it lingers on what was rolled back and still answers.
     v1, bad = record("v1", outcome=PROMOTED), record("bad", 2, outcome=REJECTED)
-    lingers = replace(pod(v1, revision=bad.name), deleting=True, deleting_since=NOW - 20)
+    lingers = replace(table.pod(v1, revision=bad.name), deleting=True, deleting_since=NOW - 20)
     made = planned(world(server("v1"), v1, lingers, records=(v1, bad)))
     assert told(made) == []
     ready = next(item for item in made.status.conditions if item.type == "Ready")
