@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.judging import one, plot, rules, runs
+from bench.judging import one, plot, rules, runs, steps
 from bench.judging.ours import KEPT
 from bench.judging.regret import crossing
 from bench.judging.runs import HALF_HOUR, MODEST, Tried, of_active
@@ -161,6 +161,9 @@ def hostile_rows(rate: float, count: int) -> list[Row]:
         Row(f"false rollbacks, sticky tenants, {rate:g}/s: ours", stuck.taken, "", 0, n=count),
         Row(f"  sticky tenants: noticed, {rate:g}/s", stuck.noticed, "", n=count),
         Row(f"  sticky tenants: paired test without looking, {rate:g}/s", stuck.plain, "", n=count),
+        Row(
+            f"  sticky tenants: paired test, stratified by engine, {rate:g}/s", stuck.stratified, "", n=count
+        ),
         Row(f"  sticky tenants: Flagger documented, {rate:g}/s", stuck.flagger, "", n=count),
         Row(
             f"even routing taken for sticky, {rate:g}/s",
@@ -240,6 +243,20 @@ def regret_rows(count: int) -> list[Row]:
     return rows
 
 
+def steps_rows() -> list[Row]:
+    """What steps by batch size would gain at best over the whole-engine switch."""
+    rows = []
+    for name, costs in steps.PAIRS.items():
+        found = steps.gain(costs)
+        spread = (
+            f"for a drafter right with {found.chance:.2f}; {found.crossing:.3f} x over a load that crosses"
+        )
+        rows.append(
+            Row(f"steps by batch size / on or off, {name}: at most", round(found.most, 3), "x", spread=spread)
+        )
+    return rows
+
+
 def measured_at(rate: float, count: int) -> tuple[AtRate, list[Row]]:
     """Measure everything at one rate."""
     at = tried_at(rate, count)
@@ -260,7 +277,7 @@ def main() -> None:
     with ProcessPoolExecutor(max_workers=2) as workers:
         done = list(workers.map(measured_at, reversed(RATES), [asked.runs] * len(RATES)))[::-1]
     tried, rows = [at for at, _ in done], [row for _, found in done for row in found]
-    rows += regret_rows(5)
+    rows += [*regret_rows(5), *steps_rows()]
     write("judge", rows)
     plot.draw(tried, FOLDER / "judge.png")
     if asked.docs:

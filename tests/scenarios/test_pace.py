@@ -6,7 +6,7 @@ import pytest
 from tests.support.scenario import Scenario
 from tests.support.scenario_agent import Model
 
-from specdec.engine.protocol import Drafting, SetDrafting
+from specdec.engine.protocol import Drafting, SetDrafting, Source
 
 MINUTE, HOUR = 60.0, 3600.0
 
@@ -155,6 +155,20 @@ def test_an_engine_that_restarts_in_a_block_drafts():
     in_a_block(scenario, Drafting.OFF)
     scenario.when.engine_restarts().time(5)
     scenario.then.drafting("On")
+
+
+def test_requests_in_flight_at_a_resume_count_for_nothing():
+    # Off is cold: what was decoded meanwhile has no draft KV, so those requests draft badly until they end.
+    scenario = served(Scenario(), 1.3)
+    scenario.when.time(20 * MINUTE)
+    agent = scenario.cluster.pods["kimi-0"].agent
+    carried = [row for row in agent.counters.values() if row.source is Source.CARRIED]
+    counted = [row for row in agent.counters.values() if row.source is Source.TRAFFIC and row.steps]
+    assert sum(row.requests for row in carried) > 0.05 * sum(row.requests for row in counted)
+    shown = scenario.cluster.status.acceptance
+    assert float(shown.speedup) == pytest.approx(1.3, abs=0.15)
+    assert float(shown.accept_length) == pytest.approx(1 + 0.7 + 0.49 + 0.343, abs=0.15)
+    scenario.then.condition("AcceptanceHealthy", "True", "Alive").no_event("DraftingOff")
 
 
 def test_only_one_engine_is_measured():

@@ -30,6 +30,10 @@ START_SECONDS = 3.0
 STAGE_SECONDS = 1.0
 PROBE_CALLS = 40
 BUSY_SECONDS = 5.0
+CARRIED_SECONDS = 4.0
+"""What is in flight at a resume ends within this time, evenly."""
+HOLES = 0.3
+"""What is left of a drafter's quality and speed on a request whose draft KV has holes."""
 ENGINE = "sglang-0.5.23-cpu"
 LIVING = (CandidateState.STAGING, CandidateState.SWAPPING, CandidateState.PROBING, CandidateState.SERVING)
 
@@ -84,6 +88,8 @@ class FakeAgent:
     """Reason and message for which every start fails."""
     busy: int = 4
     """Requests in flight while there is traffic."""
+    resumed_at: float = 0.0
+    """Since when it drafts again: what was in flight then has holes in its draft KV, and drafts badly."""
     served_at: float = 0.0
     deadline: float | None = None
     due: float = 0.0
@@ -153,22 +159,39 @@ class FakeAgent:
             self._serve_plainly(3 * calls)
             return
         model = self.models[self.paths[self.serving]]
+        if self.pace.random() > (self.now - self.resumed_at) / CARRIED_SECONDS:
+            self._book(
+                Source.CARRIED,
+                calls,
+                self._drafted(calls, model.quality * ease * HOLES),
+                model.speedup * HOLES,
+            )
+        else:
+            self._book(Source.TRAFFIC, calls, self._drafted(calls, model.quality * ease), model.speedup)
+
+    def _drafted(self, calls: int, chance: float) -> list[int]:
+        """Draw how many drafts are right at each position."""
         right = [0] * self.max_steps
         for _ in range(calls):
             for position in range(self.max_steps):
-                if self.rng.random() >= model.quality * ease:
+                if self.rng.random() >= chance:
                     break
                 right[position] += 1
-        drafts, row = sum(right), self.counters.get(self.serving)
+        return right
+
+    def _book(self, source: Source, calls: int, right: list[int], speedup: float) -> None:
+        """Count one finished request."""
+        key = self.serving if source is Source.TRAFFIC else f"{self.serving} {source}"
+        drafts, row = sum(right), self.counters.get(key)
         row = row or Counters(
-            revision=self.serving, steps=self.max_steps, source=Source.TRAFFIC, correct=(0,) * self.max_steps
+            revision=self.serving, steps=self.max_steps, source=source, correct=(0,) * self.max_steps
         )
-        self.counters[self.serving] = row.model_copy(
+        self.counters[key] = row.model_copy(
             update={
                 "requests": row.requests + 1,
                 "calls": row.calls + calls,
                 "tokens": row.tokens + calls + drafts,
-                "request_seconds": self._waited(row, calls + drafts, model.speedup),
+                "request_seconds": self._waited(row, calls + drafts, speedup),
                 "correct": tuple(a + b for a, b in zip(row.correct, right, strict=True)),
                 "dd": row.dd + drafts**2,
                 "dc": row.dc + drafts * calls,
@@ -316,8 +339,11 @@ class FakeAgent:
 
     def _apply_drafting(self) -> None:
         dead = self.serving in self.dead
-        wanted = self.for_now[0] if self.for_now else self.wanted
-        self.drafting = Drafting.OFF if dead else wanted
+        wanted = Drafting.OFF if dead else self.for_now[0] if self.for_now else self.wanted
+        resumed = wanted is Drafting.ON and self.drafting is Drafting.OFF
+        if resumed and self.now - self.served_at < BUSY_SECONDS:
+            self.resumed_at = self.now
+        self.drafting = wanted
 
     def _probed(self, revision: str, identity: str) -> ProbeResult:
         model = self.models[self.paths[revision]]
