@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.judging import plot, rules, runs
+from bench.judging import one, plot, rules, runs, steps
 from bench.judging.ours import KEPT
 from bench.judging.regret import crossing
 from bench.judging.runs import HALF_HOUR, MODEST, Tried, of_active
@@ -161,6 +161,9 @@ def hostile_rows(rate: float, count: int) -> list[Row]:
         Row(f"false rollbacks, sticky tenants, {rate:g}/s: ours", stuck.taken, "", 0, n=count),
         Row(f"  sticky tenants: noticed, {rate:g}/s", stuck.noticed, "", n=count),
         Row(f"  sticky tenants: paired test without looking, {rate:g}/s", stuck.plain, "", n=count),
+        Row(
+            f"  sticky tenants: paired test, stratified by engine, {rate:g}/s", stuck.stratified, "", n=count
+        ),
         Row(f"  sticky tenants: Flagger documented, {rate:g}/s", stuck.flagger, "", n=count),
         Row(
             f"even routing taken for sticky, {rate:g}/s",
@@ -183,6 +186,32 @@ def hostile_rows(rate: float, count: int) -> list[Row]:
             Row(f"  {name}: ours, floor {rules.ABSOLUTE} and probe, {rate:g}/s", taken, "", 0, n=count)
         )
         rows.append(Row(f"  {name}: gauge alert, {rate:g}/s", gauge, "", n=count))
+    return rows
+
+
+def one_engine_rows(rate: float, count: int) -> list[Row]:
+    """One engine: before and after with the probes, and what switching back and forth would take."""
+    traffic, rows = Traffic(rate, HALF_HOUR), []
+    for name, quality, bar in (
+        ("2.0 for 3.03", of_active(2.0 / runs.MEAN), None),
+        ("equal", 1.0, 0.0),
+        ("0.95", of_active(0.95), 0.0),
+    ):
+        found = [one.found_after(traffic, quality, SEED + 95_000 + run) for run in range(count)]
+        times = [time for time in found if time is not None]
+        where = f"one engine, {name}, {rate:g}/s: taken back after a look before and after and a probe"
+        rows.append(Row(where, round(100 * len(times) / count, 1), "%", bar, n=count))
+        if times:
+            spread = f"{np.percentile(times, 5):g} to {np.percentile(times, 95):g} (5th to 95th)"
+            rows.append(Row("  median of those", float(np.median(times)), "s", n=len(times), spread=spread))
+    for name, quality in (("2.0 for 3.03", of_active(2.0 / runs.MEAN)), ("0.84", of_active(0.84))):
+        switched = [one.switched(traffic, quality, SEED + 97_000 + run) for run in range(max(5, count // 4))]
+        sure = [which for which in switched if which is not None]
+        share = f"{len(sure)} of {len(switched)} within half an hour"
+        where = f"one engine, {name}, {rate:g}/s: were it switched back and forth"
+        seconds = float(np.median([which.seconds for which in sure])) if sure else HALF_HOUR
+        swaps = f"{share}, {np.median([which.swaps for which in sure]):g} swaps" if sure else share
+        rows.append(Row(where, seconds, "s", n=len(switched), spread=swaps))
     return rows
 
 
@@ -214,12 +243,27 @@ def regret_rows(count: int) -> list[Row]:
     return rows
 
 
+def steps_rows() -> list[Row]:
+    """What steps by batch size would gain at best over the whole-engine switch."""
+    rows = []
+    for name, costs in steps.PAIRS.items():
+        found = steps.gain(costs)
+        spread = (
+            f"for a drafter right with {found.chance:.2f}; {found.crossing:.3f} x over a load that crosses"
+        )
+        rows.append(
+            Row(f"steps by batch size / on or off, {name}: at most", round(found.most, 3), "x", spread=spread)
+        )
+    return rows
+
+
 def measured_at(rate: float, count: int) -> tuple[AtRate, list[Row]]:
     """Measure everything at one rate."""
     at = tried_at(rate, count)
     rows = [*found_rows(at, "2.0 for 3.03", at.bad, BARS[rate]), *ratio_rows(at)]
     rows += [*found_rows(at, "dead, by comparison alone", at.dead, None), *false_rows(at), *power_rows(at)]
-    rows += [*hostile_rows(rate, max(10, count // 4)), *steady_rows(rate, max(4, count // 10))]
+    rows += [*hostile_rows(rate, max(10, count // 4)), *one_engine_rows(rate, max(10, count // 6))]
+    rows += [*steady_rows(rate, max(4, count // 10))]
     return at, rows
 
 
@@ -233,7 +277,7 @@ def main() -> None:
     with ProcessPoolExecutor(max_workers=2) as workers:
         done = list(workers.map(measured_at, reversed(RATES), [asked.runs] * len(RATES)))[::-1]
     tried, rows = [at for at, _ in done], [row for _, found in done for row in found]
-    rows += regret_rows(5)
+    rows += [*regret_rows(5), *steps_rows()]
     write("judge", rows)
     plot.draw(tried, FOLDER / "judge.png")
     if asked.docs:

@@ -77,6 +77,8 @@ class Stuck:
     """Rolled back by us: the test is sure and nothing was noticed."""
     plain: int
     """Rolled back by the paired test, were the routing not looked at."""
+    stratified: int
+    """The same with each engine held against its own history: the limit times their ratio before the trial."""
     flagger: int
     """Rolled back by the documented ratio rule."""
 
@@ -84,7 +86,7 @@ class Stuck:
 def stuck(rate: float, runs: int, seed: int) -> Stuck:
     """Half an hour with one drafter on both engines, then half an hour with an equal candidate on one."""
     traffic = Traffic(rate, HALF_HOUR)
-    noticed = taken = plain = flagger = 0
+    noticed = taken = plain = stratified = flagger = 0
     for run in range(runs):
         before = pair(seed + run, traffic, 1.0, 1.0, sticky=True)
         candidate, active = pair(seed + runs + run, traffic, 1.0, 1.0, sticky=True)
@@ -94,8 +96,15 @@ def stuck(rate: float, runs: int, seed: int) -> Stuck:
         plain += found
         taken += found and seen is Dealt.EVENLY
         documented = [rules.FLAGGER_DOCUMENTED]
+        stratified += ours.found_worse(candidate, active, min(0.99, ours.KEPT * _ratio(*before))) is not None
         flagger += bool(rules.flagger(candidate, active, HALF_HOUR, documented))
-    return Stuck(noticed, taken, plain, flagger)
+    return Stuck(noticed, taken, plain, stratified, flagger)
+
+
+def _ratio(mine: Trace, other: Trace) -> float:
+    """How much longer one engine's drafts were accepted than the other's, with the same drafter."""
+    lengths = [1 + trace.drafts.sum() / trace.calls.sum() for trace in (mine, other)]
+    return float(lengths[0] / lengths[1])
 
 
 def even(rate: float, runs: int, seed: int) -> int:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.support.scenario import Scenario
+from dataclasses import replace
 
-from specdec.rollout.quarantine import SUPERSEDED
+import pytest
+from tests.support import scenario_world as table
+from tests.support.scenario import Scenario
+from tests.support.scenario_agent import Model
+from tests.support.scenario_world import NOW, planned, record, server, told, world
+
+from specdec.rollout.quarantine import PROMOTED, REJECTED, SUPERSEDED
 
 
 @pytest.fixture
@@ -110,3 +115,65 @@ def test_an_engine_without_traffic_weighs_nothing(two):
     two.when.drafter("bad").time(60)
     two.then.serves("v1").event("RolledBack", "rolled back bad -> v1", times=1)
     two.then.condition("AcceptanceHealthy", "True")
+
+
+def test_the_same_spec_again_and_its_keys_in_another_order_roll_nothing(two):
+    # O-e05
+    spec = two.cluster.manifest["spec"]
+    two.cluster.manifest["spec"] = {key: spec[key] for key in reversed(spec)}
+    two.when.spec().time(30)
+    two.then.pods_made(2).swaps("v1", 0).quiet()
+
+
+def test_a_value_that_engines_start_with_rolls_them_once(two):
+    # O-e05: it ends in the launch plan's arguments, and the pod's template follows.
+    two.cluster.most_down = 0
+    two.when.spec(engine={"maxTotalTokens": 4096}).time(120)
+    two.then.pods_made(4).quiet()
+    assert two.cluster.most_down <= 1
+    assert two.cluster.launch_plan.arguments[-2:] == ("--max-total-tokens", "4096")
+
+
+def test_a_folder_whose_contents_changed_is_refused_and_the_known_ones_serve_on(two):
+    # O-e06: a digest is taken once; what lies under a path may not change behind it.
+    two.when.quality("v2", Model(refusal="DigestChanged")).drafter("v2").time(60)
+    two.then.serves("v1").condition("DrafterCurrent", "False", "DrafterRejected").event("Refused", "v2")
+    two.then.last_good("v1").pods_made(2).quiet()
+    digests = {r.digest for r in two.cluster.revisions.values() if r.outcome == "Promoted"}
+    assert digests == {"sha256:/models/models/drafters/v1"}
+
+
+def test_too_little_shared_memory_is_the_engines_trouble_and_no_drafters(scenario):
+    # O-e07
+    scenario.given.drafters(v1=0.8)
+    scenario.cluster.start_failure = ("SharedMemory", "raise engine.sharedMemory")
+    scenario.given.server("v1", engine={"tensorParallel": 8, "sharedMemory": "64Mi"}).traffic(1)
+    scenario.when.time(60)
+    scenario.then.condition("Stalled", "True", "EngineFailed").condition("Ready", "False")
+    assert "SharedMemory: raise engine.sharedMemory" in scenario.cluster.status.conditions[0].message
+    scenario.cluster.start_failure = None
+    scenario.when.spec(engine={"sharedMemory": "8Gi"}).time(60)
+    scenario.then.condition("Ready", "True").last_good("v1").pods_made(2)
+    volumes = scenario.cluster.workload["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}} in volumes
+
+
+def test_a_pod_on_its_way_out_is_told_nothing_and_serves_nobody():
+    # O-h02: it lingers on what was rolled back and still answers.
+    v1, bad = record("v1", outcome=PROMOTED), record("bad", 2, outcome=REJECTED)
+    lingers = replace(table.pod(v1, revision=bad.name), deleting=True, deleting_since=NOW - 20)
+    made = planned(world(server("v1"), v1, lingers, records=(v1, bad)))
+    assert told(made) == []
+    ready = next(item for item in made.status.conditions if item.type == "Ready")
+    assert (ready.status, made.status.ready_replicas) == ("False", 0)
+
+
+def test_a_rollback_takes_users_off_the_rejected_drafter_on_the_pod_itself(two):
+    # O-h02: no endpoint changes hands, so none can lag.
+    two.when.drafter("bad").time(60)
+    two.then.serves("v1").pods_made(2)
+    agent = two.cluster.pods["kimi-0"].agent
+    before = set(agent.counters.values())
+    two.when.time(60)
+    moved = {row.revision for row in set(agent.counters.values()) - before}
+    assert moved == {agent.promoted}

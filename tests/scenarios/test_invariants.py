@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.scenario import Scenario
 from tests.support.scenario_agent import Model
+
+from specdec.engine.protocol import Drafting, Phase, Swap
+from specdec.rollout.quarantine import REJECTED
+from specdec.rollout.swapping import RETRY_SECONDS
 
 Act = Callable[[Scenario], object]
 
@@ -38,6 +43,14 @@ ACTS: dict[str, Act] = {
     "undo": undo,
     "idle": lambda s: s.when.traffic(0),
     "busy": lambda s: s.when.traffic(1),
+    "measured": lambda s: s.when.spec(acceptance={"baseline": "Measure"}),
+    "not measured": lambda s: s.when.spec(acceptance={"baseline": "Off"}),
+    "does not pay": lambda s: s.when.quality("good", Model(0.9, speedup=0.7)),
+    "pays": lambda s: s.when.quality("good", Model(0.9)),
+    "silent": lambda s: s.when.engines_silent(),
+    "heard": lambda s: s.when.engines_heard(),
+    "sticky": lambda s: s.cluster.hard_traffic.update({"kimi-0": 0.6}),
+    "even": lambda s: s.cluster.hard_traffic.clear(),
 }
 
 stories = st.lists(st.tuples(st.sampled_from(sorted(ACTS)), st.integers(1, 40)), min_size=1, max_size=8)
@@ -51,6 +64,62 @@ def begun(replicas: int, seed: int = 1) -> Scenario:
     ).server("good", floor="2.2", replicas=replicas).traffic(1)
     scenario.when.time(50)
     return scenario
+
+
+LEAVES_SECONDS = 15.0
+"""A rejected drafter is left within so long: another one is staged meanwhile."""
+
+
+class Watch:
+    """Looks at every step of a story."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.on_rejected: dict[str, float] = defaultdict(float)
+        self.taken = {name: len(pod.agent.taken) for name, pod in scenario.cluster.pods.items()}
+        self.swapped: dict[tuple[str, str], float] = {}
+        self.plans = len(scenario.cluster.plans)
+
+    def act(self, name: str) -> None:
+        """Somebody acts: what is done from now on may be done for that."""
+        ACTS[name](self.scenario)
+        self.swapped.clear()
+
+    def time(self, seconds: float) -> None:
+        """Let time pass, and look."""
+        until = self.scenario.cluster.now + seconds
+        while self.scenario.cluster.now < until:
+            self.scenario.cluster.step()
+            self._no_two_restarts()
+            self._no_traffic_on_rejected()
+            self._no_flapping()
+
+    def _no_two_restarts(self) -> None:
+        cluster = self.scenario.cluster
+        for made in cluster.plans[self.plans :]:
+            gone = [item for item in made.deletions if item["kind"] == "Pod" and "graceSeconds" not in item]
+            assert len(gone) <= 1, gone
+        self.plans = len(cluster.plans)
+
+    def _no_traffic_on_rejected(self) -> None:
+        cluster = self.scenario.cluster
+        rejected = {record.name for record in cluster.revisions.values() if record.outcome == REJECTED}
+        for pod in cluster.pods.values():
+            status = pod.agent.status()
+            bad = status.revision in rejected and status.drafting is Drafting.ON
+            seen = cluster.operator and pod.silent_since is None and status.phase is Phase.SERVING
+            self.on_rejected[pod.uid] = self.on_rejected[pod.uid] + 0.5 if bad and seen else 0.0
+            assert self.on_rejected[pod.uid] <= LEAVES_SECONDS, status
+
+    def _no_flapping(self) -> None:
+        cluster = self.scenario.cluster
+        for pod in cluster.pods.values():
+            fresh, self.taken[pod.uid] = pod.agent.taken[self.taken.get(pod.uid, 0) :], len(pod.agent.taken)
+            for command in fresh:
+                if isinstance(command, Swap):
+                    key = (pod.uid, command.drafter.revision)
+                    assert cluster.now - self.swapped.get(key, 0.0) >= RETRY_SECONDS, command
+                    self.swapped[key] = cluster.now
 
 
 def told(scenario: Scenario, story: list[tuple[str, int]]) -> None:
@@ -82,6 +151,22 @@ def test_never_are_two_engines_down_at_once_because_of_a_plan(story):
     told(scenario, [item for item in story if item[0] != "engine restarts"])
     scenario.when.operator_back().time(60)
     assert scenario.cluster.most_down <= 1
+
+
+@slow
+@given(story=stories, replicas=st.sampled_from([1, 2, 3]), measured=st.booleans())
+def test_no_plan_restarts_two_stays_on_what_was_rejected_or_flaps(story, replicas, measured):
+    scenario = begun(replicas)
+    scenario.when.spec(acceptance={"baseline": "Measure" if measured else "Off"}).time(
+        200 if replicas > 1 else 10
+    )
+    watch = Watch(scenario)
+    for act, seconds in story:
+        watch.act(act)
+        watch.time(seconds)
+    watch.act("operator back")
+    watch.act("heard")
+    watch.time(120)
 
 
 @slow

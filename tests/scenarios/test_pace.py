@@ -6,7 +6,7 @@ import pytest
 from tests.support.scenario import Scenario
 from tests.support.scenario_agent import Model
 
-from specdec.engine.protocol import Drafting, SetDrafting
+from specdec.engine.protocol import Drafting, SetDrafting, Source
 
 MINUTE, HOUR = 60.0, 3600.0
 
@@ -111,12 +111,64 @@ def test_a_new_candidate_drafts_although_the_old_one_did_not_pay():
     scenario.then.serves("v2").last_good("v2").condition("Ready", "True", "Serving")
 
 
-def test_an_operator_that_dies_in_a_block_ends_it_when_it_is_back():
-    scenario = served(Scenario(), 1.3)
-    while scenario.cluster.pods["kimi-0"].agent.drafting is Drafting.ON:
+def in_a_block(scenario: Scenario, mode: Drafting) -> None:
+    """Let time pass until the engine is in a block, and kill the operator there."""
+    for _ in range(200):
+        if scenario.cluster.pods["kimi-0"].agent.drafting is mode:
+            break
         scenario.cluster.step()
-    scenario.when.operator_gone().time(10).operator_back().time(1)
+    scenario.then.drafting(mode.value)
+    scenario.when.operator_gone()
+
+
+def test_a_block_in_which_the_operator_dies_ends_by_itself():
+    scenario = served(Scenario(), 1.3)
+    in_a_block(scenario, Drafting.OFF)
+    scenario.when.time(11)
+    scenario.then.drafting("On")
+    scenario.when.time(HOUR)
+    scenario.then.drafting("On")
+    scenario.when.operator_back().time(1)
     scenario.then.drafting("On").no_event("DraftingOff")
+
+
+def test_a_block_of_drafting_that_does_not_pay_ends_by_itself_as_well():
+    scenario = served(Scenario(), 0.8)
+    scenario.when.time(4 * MINUTE)
+    assert scenario.cluster.status.slower_since
+    in_a_block(scenario, Drafting.ON)
+    scenario.when.time(11)
+    scenario.then.drafting("Off")
+
+
+def test_what_was_decided_in_a_block_lasts_without_the_operator():
+    # The block's own order would end: the decision must be told as one that lasts.
+    scenario = served(Scenario(), 0.8)
+    while not scenario.cluster.status.slower_since:
+        scenario.cluster.step()
+    scenario.when.time(1).operator_gone().time(MINUTE)
+    scenario.then.drafting("Off")
+
+
+def test_an_engine_that_restarts_in_a_block_drafts():
+    scenario = served(Scenario(), 1.3)
+    in_a_block(scenario, Drafting.OFF)
+    scenario.when.engine_restarts().time(5)
+    scenario.then.drafting("On")
+
+
+def test_requests_in_flight_at_a_resume_count_for_nothing():
+    # Off is cold: what was decoded meanwhile has no draft KV, so those requests draft badly until they end.
+    scenario = served(Scenario(), 1.3)
+    scenario.when.time(20 * MINUTE)
+    agent = scenario.cluster.pods["kimi-0"].agent
+    carried = [row for row in agent.counters.values() if row.source is Source.CARRIED]
+    counted = [row for row in agent.counters.values() if row.source is Source.TRAFFIC and row.steps]
+    assert sum(row.requests for row in carried) > 0.05 * sum(row.requests for row in counted)
+    shown = scenario.cluster.status.acceptance
+    assert float(shown.speedup) == pytest.approx(1.3, abs=0.15)
+    assert float(shown.accept_length) == pytest.approx(1 + 0.7 + 0.49 + 0.343, abs=0.15)
+    scenario.then.condition("AcceptanceHealthy", "True", "Alive").no_event("DraftingOff")
 
 
 def test_only_one_engine_is_measured():

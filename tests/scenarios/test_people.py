@@ -10,7 +10,8 @@ from tests.support.scenario_agent import Model
 @pytest.fixture
 def settled(scenario: Scenario) -> Scenario:
     """v1, then v2 were promoted."""
-    scenario.given.drafters(v1=0.9, v2=0.8, v3=0.8, v4=0.0, v5=0.4).server("v1", floor="2.2").traffic(1)
+    scenario.given.drafters(v1=0.9, v2=0.8, v3=0.8, v4=0.0, v5=0.4)
+    scenario.given.server("v1", floor="2.2", acceptance={"maxRegression": "0.2"}).traffic(1)
     scenario.when.time(60).drafter("v2").time(60)
     return scenario
 

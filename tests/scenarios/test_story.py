@@ -9,7 +9,7 @@ from tests.support.scenario_agent import Model
 def served_v2(scenario: Scenario) -> Scenario:
     """v1 started, v2 promoted in its place."""
     scenario.given.drafters(v1=1.0, v2=0.7, v3=Model(refusal="TensorsNotConsumed"), v4=0.0, v5=0.4).server(
-        "v1", floor="2.2"
+        "v1", floor="2.2", acceptance={"maxRegression": "0.5"}
     ).traffic(1)
     scenario.when.time(60).drafter("v2").time(60)
     return scenario

@@ -114,6 +114,12 @@ class When(Sentence):
             pod.silent_since = self.cluster.now
         return self
 
+    def engines_heard(self) -> Self:
+        """All agents answer again."""
+        for pod in self.cluster.pods.values():
+            pod.silent_since = None
+        return self
+
     def engines_lie(self) -> Self:
         """Counters report more correct drafts than were drafted."""
         for pod in self.cluster.pods.values():

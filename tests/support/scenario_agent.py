@@ -30,6 +30,10 @@ START_SECONDS = 3.0
 STAGE_SECONDS = 1.0
 PROBE_CALLS = 40
 BUSY_SECONDS = 5.0
+CARRIED_SECONDS = 4.0
+"""What is in flight at a resume ends within this time, evenly."""
+HOLES = 0.3
+"""What is left of a drafter's quality and speed on a request whose draft KV has holes."""
 ENGINE = "sglang-0.5.23-cpu"
 LIVING = (CandidateState.STAGING, CandidateState.SWAPPING, CandidateState.PROBING, CandidateState.SERVING)
 
@@ -67,6 +71,8 @@ class FakeAgent:
     paths: dict[str, str] = field(default_factory=dict)
     drafting: Drafting = Drafting.ON
     wanted: Drafting = Drafting.ON
+    for_now: tuple[Drafting, float] | None = None
+    """A mode ordered for a while, and when that ends."""
     dead: set[str] = field(default_factory=set)
     phase: Phase = Phase.STAGING
     reason: str = ""
@@ -78,8 +84,12 @@ class FakeAgent:
     warmup: ProbeResult | None = None
     counters: dict[str, Counters] = field(default_factory=dict)
     lies: bool = False
+    failure: tuple[str, str] | None = None
+    """Reason and message for which every start fails."""
     busy: int = 4
     """Requests in flight while there is traffic."""
+    resumed_at: float = 0.0
+    """Since when it drafts again: what was in flight then has holes in its draft KV, and drafts badly."""
     served_at: float = 0.0
     deadline: float | None = None
     due: float = 0.0
@@ -109,6 +119,7 @@ class FakeAgent:
             steps=self.max_steps if drafts else 0,
             max_steps=self.max_steps,
             drafting=Drafting.ON if drafts else Drafting.OFF,
+            drafting_until=exact(self.for_now[1]) if self.for_now else "",
             in_flight=self.busy if self.now - self.served_at < BUSY_SECONDS else 0,
             candidate=self.candidate,
             probe=self.probe,
@@ -125,6 +136,9 @@ class FakeAgent:
             return
         if self.candidate and self.candidate.state in LIVING and now >= self.due:
             self._candidate_moves_on(self.candidate)
+        if self.for_now is not None and now > self.for_now[1]:
+            self.for_now = None
+            self._apply_drafting()
         if self.deadline is not None and now > self.deadline:
             self._back("NotConfirmed", "no Confirm came in time")
 
@@ -145,22 +159,39 @@ class FakeAgent:
             self._serve_plainly(3 * calls)
             return
         model = self.models[self.paths[self.serving]]
+        if self.pace.random() > (self.now - self.resumed_at) / CARRIED_SECONDS:
+            self._book(
+                Source.CARRIED,
+                calls,
+                self._drafted(calls, model.quality * ease * HOLES),
+                model.speedup * HOLES,
+            )
+        else:
+            self._book(Source.TRAFFIC, calls, self._drafted(calls, model.quality * ease), model.speedup)
+
+    def _drafted(self, calls: int, chance: float) -> list[int]:
+        """Draw how many drafts are right at each position."""
         right = [0] * self.max_steps
         for _ in range(calls):
             for position in range(self.max_steps):
-                if self.rng.random() >= model.quality * ease:
+                if self.rng.random() >= chance:
                     break
                 right[position] += 1
-        drafts, row = sum(right), self.counters.get(self.serving)
+        return right
+
+    def _book(self, source: Source, calls: int, right: list[int], speedup: float) -> None:
+        """Count one finished request."""
+        key = self.serving if source is Source.TRAFFIC else f"{self.serving} {source}"
+        drafts, row = sum(right), self.counters.get(key)
         row = row or Counters(
-            revision=self.serving, steps=self.max_steps, source=Source.TRAFFIC, correct=(0,) * self.max_steps
+            revision=self.serving, steps=self.max_steps, source=source, correct=(0,) * self.max_steps
         )
-        self.counters[self.serving] = row.model_copy(
+        self.counters[key] = row.model_copy(
             update={
                 "requests": row.requests + 1,
                 "calls": row.calls + calls,
                 "tokens": row.tokens + calls + drafts,
-                "request_seconds": self._waited(row, calls + drafts, model.speedup),
+                "request_seconds": self._waited(row, calls + drafts, speedup),
                 "correct": tuple(a + b for a, b in zip(row.correct, right, strict=True)),
                 "dd": row.dd + drafts**2,
                 "dc": row.dc + drafts * calls,
@@ -199,7 +230,10 @@ class FakeAgent:
             case Rollback():
                 self._leave(command)
             case SetDrafting():
-                self.wanted = command.drafting
+                self.for_now = (
+                    (command.drafting, self.now + command.for_seconds) if command.for_seconds else None
+                )
+                self.wanted = self.wanted if self.for_now else command.drafting
                 self._apply_drafting()
             case Probe():
                 self._probe(command)
@@ -219,8 +253,12 @@ class FakeAgent:
         self._apply_drafting()
 
     def _started(self) -> None:
+        if self.failure is not None:
+            self.phase, (self.reason, self.message) = Phase.FAILED, self.failure
+            self.due = self.now + START_SECONDS
+            return
         self.promoted = self.serving = self.plan.revision
-        self.wanted, self.max_steps = self.plan.drafting, 0
+        self.wanted, self.for_now, self.max_steps = self.plan.drafting, None, 0
         self.reason = self.message = ""
         drafter = self.plan.drafter
         self.phase = Phase.SERVING
@@ -301,12 +339,22 @@ class FakeAgent:
 
     def _apply_drafting(self) -> None:
         dead = self.serving in self.dead
-        self.drafting = Drafting.OFF if dead else self.wanted
+        wanted = Drafting.OFF if dead else self.for_now[0] if self.for_now else self.wanted
+        resumed = wanted is Drafting.ON and self.drafting is Drafting.OFF
+        if resumed and self.now - self.served_at < BUSY_SECONDS:
+            self.resumed_at = self.now
+        self.drafting = wanted
 
     def _probed(self, revision: str, identity: str) -> ProbeResult:
         model = self.models[self.paths[revision]]
         quality = model.quality if model.probe_quality is None else model.probe_quality
         length = sum(quality**k for k in range(4))
+        key = f"{revision} in probes"
+        row = self.counters.get(key) or Counters(
+            revision=revision, steps=self.plan.num_steps, source=Source.PROBE, correct=(0, 0, 0)
+        )
+        right = tuple(a + round(PROBE_CALLS * quality**k) for k, a in enumerate(row.correct, 1))
+        self.counters[key] = row.model_copy(update={"calls": row.calls + PROBE_CALLS, "correct": right})
         return ProbeResult(
             id=identity,
             revision=revision,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tests.support.scenario_agent import FakeAgent, Model
@@ -69,9 +71,16 @@ class FakeCluster:
     next_pass: float = 0.0
     trouble: dict[str, str] = field(default_factory=dict)
     """PodView fields of every new pod: an image that doesn't pull, no node."""
+    start_failure: tuple[str, str] | None = None
+    """Reason and message for which no new engine starts."""
     most_down: int = 0
     """Most pods that were not ready at once, of those that had been."""
     shape: list[Any] = field(default_factory=list)
+    applied: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    effects: int = 0
+    """Writes and commands so far that changed anything."""
+    dies_after: int | None = None
+    """The operator is killed before it does more than so many."""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -141,28 +150,52 @@ class FakeCluster:
         return made
 
     def carry_out(self, made: Plan) -> None:
-        """Objects, commands, deletions, status, events."""
+        """Objects, commands, deletions, status, events; the operator may die between any two of them."""
         self.plans.append(made)
+        for effect in self._effects(made):
+            if self.dies_after is not None and self.effects >= self.dies_after:
+                self.operator = False
+                return
+            self.effects += 1
+            effect()
+
+    def _effects(self, made: Plan) -> Iterator[Callable[[], object]]:
+        """Yield what changes anything, in its order."""
         for manifest in made.objects:
-            self._applied(manifest)
+            key = (manifest["kind"], manifest["metadata"]["name"])
+            if self.applied.get(key) != manifest:
+                yield partial(self._applied, key, manifest)
         floor = max([0, *(pod.agent.assignment for pod in self.pods.values())])
         for number, order in enumerate(made.commands, 1):
             pod = self.pods.get(order.pod)
             if pod is not None and pod.silent_since is None:
-                pod.agent.take(order.command, floor + number)
+                yield partial(pod.agent.take, order.command, floor + number)
         for item in made.deletions:
-            if item["kind"] == "ControllerRevision":
-                del self.revisions[item["name"]]
-            pod = self.pods.get(item["name"])
-            if pod is not None and item["kind"] == "Pod" and pod.uid == item["uid"]:
-                del self.pods[pod.name]
+            yield partial(self._deleted, item)
         fresh = SpecDecodeServerStatus.model_validate_json(made.status.model_dump_json(by_alias=True))
-        self.status_writes += fresh != self.status
-        self.status = fresh
-        self.events += made.events
-        self.told_at += [self.now] * len(made.events)
+        if fresh != self.status:
+            yield partial(self._told, fresh)
+        if made.events:
+            yield partial(self._posted, made.events)
 
-    def _applied(self, manifest: dict[str, Any]) -> None:
+    def _told(self, fresh: SpecDecodeServerStatus) -> None:
+        self.status_writes += 1
+        self.status = fresh
+
+    def _posted(self, events: tuple[Event, ...]) -> None:
+        self.events += events
+        self.told_at += [self.now] * len(events)
+
+    def _deleted(self, item: dict[str, str]) -> None:
+        if item["kind"] == "ControllerRevision":
+            del self.revisions[item["name"]]
+            self.applied.pop((item["kind"], item["name"]), None)
+        pod = self.pods.get(item["name"])
+        if pod is not None and item["kind"] == "Pod" and pod.uid == item["uid"]:
+            del self.pods[pod.name]
+
+    def _applied(self, key: tuple[str, str], manifest: dict[str, Any]) -> None:
+        self.applied[key] = manifest
         match manifest["kind"]:
             case "ConfigMap":
                 self.launch_plan = launch_plan_of(manifest)
@@ -199,7 +232,7 @@ class FakeCluster:
         assert self.launch_plan is not None
         self.made += 1
         uid = f"uid-{self.made}"
-        agent = FakeAgent(uid, self.launch_plan, self.models, self.now, self.rng)
+        agent = FakeAgent(uid, self.launch_plan, self.models, self.now, self.rng, failure=self.start_failure)
         self.pods[name] = FakePod(name, uid, self.now, restart_hash, agent, trouble=dict(self.trouble))
 
     def _ready(self, pod: FakePod) -> bool:

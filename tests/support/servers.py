@@ -15,7 +15,7 @@ def server(namespace: str, drafter: str, version: str, /, *, name: str = "kimi",
     default = {
         "target": {"model": "pvc://models/kimi"},
         "drafter": {"model": f"pvc://models/{drafter}", "version": version},
-        "acceptance": {"minAcceptLength": "2.2"},
+        "acceptance": {"minAcceptLength": "2.2", "maxRegression": "0.5"},
         "rollout": {"minSoakSeconds": 3, "confirmWithinSeconds": 60},
         "engine": {
             "contextLength": 512,

@@ -41,6 +41,12 @@ from specdec.engine.loopback import StartReport
             Blame.SURROUNDINGS,
         ),
         (
+            "misc/shmutils.cc:72 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-Xy (size 9637888)",
+            1,
+            "SharedMemory",
+            Blame.SURROUNDINGS,
+        ),
+        (
             "ValueError: EAGLE is not supported in decode attention backend torch_native",
             1,
             "AttentionBackendUnsupported",

@@ -262,6 +262,18 @@ def test_a_killed_engine_comes_back_with_the_promoted_drafter_and_the_wanted_mod
     assert (status.candidate.state, status.candidate.reason) == (CandidateState.SWAPPED_BACK, "EngineEnded")
 
 
+def test_drafting_off_for_a_while_ends_without_another_command_and_with_the_engine(pod, start):
+    boot = start().boot
+    pod.command(SetDrafting(drafting=Drafting.OFF, for_seconds=2))
+    pod.wait(lambda status: status.steps == 0 and status.drafting_until, 10, "off")
+    pod.wait(lambda status: status.steps == 3 and not status.drafting_until, 10, "on again")
+    pod.command(SetDrafting(drafting=Drafting.OFF, for_seconds=600))
+    pod.wait(lambda status: status.steps == 0, 10, "off")
+    os.killpg(pod.engine_pid(), signal.SIGKILL)
+    status = pod.wait(lambda status: status.boot != boot and status.phase is Phase.SERVING, 30, "restarted")
+    assert (status.steps, status.drafting_until) == (3, "")
+
+
 def test_a_candidate_that_kills_the_engine_is_named_and_the_promoted_one_returns(pod, start):
     boot = start().boot
     pod.command(Swap(drafter=pod.drafter("embedding"), confirm_within_seconds=600))

@@ -54,6 +54,12 @@ async def test_a_command_is_written_down_before_it_is_done(supervisor, tmp_path)
     assert plans.read_state(tmp_path) == state(6, A, Drafting.OFF)
 
 
+async def test_a_mode_for_a_while_is_not_what_the_next_start_has(supervisor, tmp_path):
+    command = SetDrafting(drafting=Drafting.OFF, for_seconds=10)
+    assert (await supervisor.take(envelope(command), "h")).accepted
+    assert plans.read_state(tmp_path) == state(6, A, Drafting.ON)
+
+
 async def test_what_cannot_be_written_down_is_refused_and_the_dead_man_switch_stays(supervisor, monkeypatch):
     scene = serve(supervisor, monkeypatch)
     supervisor.board.change(candidate=Candidate(revision="b", state=CandidateState.SERVING))

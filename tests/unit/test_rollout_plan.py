@@ -23,7 +23,7 @@ from tests.support.scenario_world import (
 
 from specdec.acceptance.verdict import Judgement
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
-from specdec.engine.protocol import CandidateState, Drafting, Phase
+from specdec.engine.protocol import CandidateState, Drafting, Phase, ProbeResult
 from specdec.rollout.clock import exact
 from specdec.rollout.plan import plan
 from specdec.rollout.world import World
@@ -214,6 +214,14 @@ def test_a_probe_is_asked_for_once():
     assert told(planned(asks_v2(serving(V1, V2), status=asked), v2=SUSPECT)) == []
     unanswered = SpecDecodeServerStatus(probe_asked=f"{V2.name}/{int(NOW) - 31}")
     assert told(planned(asks_v2(serving(V1, V2), status=unanswered), v2=SUSPECT)) == ["kimi-0 Probe"]
+
+
+def test_a_suspect_whose_probe_leaves_it_open_is_kept_until_there_is_more_evidence():
+    asked = SpecDecodeServerStatus(probe_asked=f"{V2.name}/{int(NOW) - 5}")
+    answer = ProbeResult(id=asked.probe_asked, revision=V2.name, passed=True, accept_length="1.9", calls=40)
+    candidate_ = serving(V1, V2)
+    told_so = replace(candidate_, status=candidate_.status.model_copy(update={"probe": answer}))
+    assert told(planned(asks_v2(told_so, status=asked), v2=SUSPECT)) == ["kimi-0 Confirm"]
 
 
 def test_one_revision_is_probed_at_a_time():

@@ -2,7 +2,8 @@
 
 One engine's speed is kept tokens over the seconds that requests spent in decode batches: what a user sees. A
 pair is one stretch with drafting and the stretch without it that stands next to it, so that load and mix are
-the same; its value is the logarithm of the ratio. The boundary over pairs is the one of `sequential`.
+the same; its value is the logarithm of the ratio. Requests that were in flight at a resume have holes in their draft
+KV and draft badly until they end: the engine counts them as `carried`, and no stretch has them. The boundary over pairs is the one of `sequential`.
 """
 
 from __future__ import annotations

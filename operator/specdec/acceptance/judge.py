@@ -7,7 +7,8 @@ is merely below the floor agrees only once live traffic alone is beyond doubt (`
 above the floor keeps the drafter, whatever the traffic: else one tenant with random text forces a rollback.
 
 A candidate is also compared with the active drafter where both serve side by side (`compare`, `Levels.paired`):
-that needs no probe, since both get the same traffic, and where they do not (`routing`) nothing is decided.
+that needs no probe, since both get the same traffic, and where they do not (`routing`) nothing is decided. On a
+single engine it is compared with what served before it (`before`), and a probe must agree.
 
 Healthy means: enough distinct requests, no suspicion, and an accept length at or above the floor. How long
 that must hold before a promotion is the planner's `minSoakSeconds`.
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from specdec.acceptance.before import Predecessor, length
 from specdec.acceptance.compare import Comparison
 from specdec.acceptance.measure import Measurement, PodState
 from specdec.acceptance.routing import Dealt
@@ -35,6 +37,9 @@ PROBE_CALLS = 40
 PROBE_DEAD = 1.3
 """A failed probe of a higher accept length failed for another reason: its answers only repeated themselves."""
 
+LEANING = 0.05
+"""Probes of candidate and predecessor that leave less doubt than this keep a suspicion up: another probe is asked for."""
+
 
 @dataclass(frozen=True)
 class Levels:
@@ -50,6 +55,11 @@ class Levels:
     """What the probe may leave where live traffic alone is beyond doubt; 1: below the limit at all."""
     paired: float = 0.0
     """Candidate against active; 0 where there is no candidate."""
+
+    @property
+    def probed_before(self) -> float:
+        """What the probes of a candidate and of what served before it may leave, given a suspicion; they spend `paired`."""
+        return self.paired / self.suspicion
 
     @property
     def alpha(self) -> float:
@@ -119,6 +129,8 @@ class Case:
     """Id of the probe that was asked for because of live traffic; "" if none was or it is old."""
     rival: Rival | None = None
     """Of a candidate: what it is compared with."""
+    predecessor: Predecessor | None = None
+    """Of a candidate on the only engine: what served there before it."""
 
 
 def verdict(case: Case) -> Verdict:
@@ -129,6 +141,7 @@ def verdict(case: Case) -> Verdict:
         or _suspected(case, DEAD_LENGTH, Layer.DEAD_DRAFTER)
         or _suspected(case, case.floor.length, Layer.BELOW_FLOOR)
         or _worse(case)
+        or _worse_than_before(case)
         or _too_little(case.seen, case.floor)
         or _doubtful(case.seen, case.floor)
         or _behind(case)
@@ -198,6 +211,27 @@ def _worse(case: Case) -> Verdict | None:
         case Dealt.UNCHECKED:
             message = f"{compared}, but whether all engines get the same traffic was not seen for long enough"
             return _say(case.seen, Judgement.UNKNOWN, Doubt.ROUTING_UNCHECKED, message)
+
+
+def _worse_than_before(case: Case) -> Verdict | None:
+    """Find a candidate below what served before it on the same engine, on users' requests and on the agent's own."""
+    seen, before = case.seen, case.predecessor
+    if before is None or before.limit is None or not case.levels.paired:
+        return None
+    if min(seen.tally.requests, before.seen.requests) < case.floor.min_requests:
+        return None
+    if not below(seen.tally, before.limit, seen.steps, case.levels.suspicion):
+        return None
+    compared = f"{_length(seen)} < {before.kept:.2f} x {before.limit / before.kept:.2f} of {before.version} before it {_window(seen)}"
+    asked = any(case.probe_id and probe.id == case.probe_id and probe.calls for probe in case.probes)
+    doubt = before.doubt(seen.steps)
+    if asked and doubt > LEANING:
+        return None  # the same prompts show no such difference: the traffic is another
+    if not asked or doubt > case.levels.probed_before:
+        said = _say(seen, Judgement.UNHEALTHY, Layer.WORSE_THAN_ACTIVE, compared)
+        return replace(said, needs_probe=True)
+    probed = f"{length(before.candidate_probed):.2f} and {length(before.probed):.2f} in the probes"
+    return _say(seen, Judgement.UNHEALTHY, Layer.WORSE_THAN_ACTIVE, f"{compared}; {probed}")
 
 
 def _behind(case: Case) -> Verdict | None:

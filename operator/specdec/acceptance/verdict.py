@@ -27,7 +27,7 @@ class Layer(StrEnum):
     BELOW_FLOOR = "BelowFloor"
     """The accept length is below the user's floor."""
     WORSE_THAN_ACTIVE = "WorseThanActive"
-    """On the same traffic the candidate's accept length is below the active's by more than acceptance.maxRegression."""
+    """The candidate's accept length is below the active's by more than acceptance.maxRegression: beside it on the same traffic, or after it on the only engine and in the probes."""
     SLOWER_THAN_NO_DRAFTING = "SlowerThanNoDrafting"
     """Under the live load tokens come slower with drafting than without it; drafting is off until it pays again."""
     ABOVE_FLOOR = "AboveFloor"

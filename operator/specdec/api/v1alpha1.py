@@ -155,7 +155,7 @@ class Acceptance(ApiModel):
     min_requests: Annotated[int, Field(ge=1, le=1000)] = 4
     """Fewest distinct requests before a verdict on the floor."""
     max_regression: Share = "0.05"
-    """Share of the active drafter's accept length that a candidate may lose on the same traffic; 1 allows everything."""
+    """Share of the active drafter's accept length that a candidate may lose, on the same traffic or after it on a single engine; 1 allows everything."""
     baseline: BaselineMode = BaselineMode.OFF
     """Measure switches drafting off on one engine for 3 s in 30 s (in 300 s from half an hour after a promotion on), never while it is saturated, and leaves it off while it does not pay."""
     off_factor: Annotated[str, Field(pattern=r"^(0\.[0-9]{1,4}|1(\.0{1,4})?)$", max_length=6)] = "1"

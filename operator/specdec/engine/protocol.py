@@ -153,10 +153,12 @@ class Rollback(Message):
 
 
 class SetDrafting(Message):
-    """Switch drafting on or off in place."""
+    """Switch drafting on or off in place, for good or for a measurement that ends without the operator too."""
 
     verb: Literal["SetDrafting"] = "SetDrafting"
     drafting: Drafting
+    for_seconds: int = Field(default=0, ge=0, le=3600)
+    """How long this holds before the mode of before comes back by itself; 0: until the next command."""
 
 
 class Probe(Message):
@@ -304,6 +306,8 @@ class Status(Message):
     """Steps in force, read from the worker."""
     max_steps: int = 0
     drafting: Drafting = Drafting.OFF
+    drafting_until: str = ""
+    """When a mode that was ordered for a while ends; "" where the mode lasts."""
     rung: str = ""
     """The start-up ladder's rung that worked ("" = as asked)."""
     in_flight: int = 0

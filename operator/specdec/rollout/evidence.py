@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from specdec.acceptance.before import Predecessor
 from specdec.acceptance.deltas import deltas
 from specdec.acceptance.judge import ROLLOUT, STEADY, Case, Floor, Rival, verdict
 from specdec.acceptance.measure import SILENT_SECONDS, Ledger, Reading
+from specdec.acceptance.tally import Tally
 from specdec.acceptance.verdict import Doubt, Judgement, Verdict
-from specdec.engine.protocol import ProbeResult
+from specdec.engine.protocol import ProbeResult, Source, Status
 from specdec.rollout.beside import Beside
 from specdec.rollout.clock import seconds
 from specdec.rollout.quarantine import PROMOTED
+from specdec.rollout.revisions import version
 from specdec.rollout.scene import living_candidate
 from specdec.rollout.stopwatch import Stopwatch
 from specdec.rollout.world import Evidence, PodView, RevisionRecord, World
@@ -67,7 +70,39 @@ def judged(
             levels=STEADY if steady(world, record) else ROLLOUT,
             probe_id=asked_probe(world, record.name, now),
             rival=rival,
+            predecessor=predecessor(world, record, ledger, steps, now),
         )
+    )
+
+
+def predecessor(
+    world: World, record: RevisionRecord, ledger: Ledger, steps: int, now: float
+) -> Predecessor | None:
+    """Find what a candidate on the only engine is compared with: the promoted drafter that served until it came."""
+    statuses = [pod.status for pod in world.pods if pod.status]
+    if len(world.pods) != 1 or not statuses or world.launch_plan is None:
+        return None
+    status, active = statuses[0], world.launch_plan.revision
+    promoted = next((other for other in world.revisions if other.name == active), None)
+    found = living_candidate(status)
+    if promoted is None or found is None or found.revision != record.name or record.name == active:
+        return None
+    if promoted.outcome != PROMOTED or promoted.data.get("numSteps") != record.data.get("numSteps"):
+        return None
+    return Predecessor(
+        version=version(promoted),
+        kept=1 - float(world.server.spec.acceptance.max_regression),
+        seen=ledger.measure(active, steps, now).tally,
+        probed=_probed(status, active, steps),
+        candidate_probed=_probed(status, record.name, steps),
+    )
+
+
+def _probed(status: Status, revision: str, steps: int) -> Tally:
+    """Pool the agent's own requests with one drafter since the engine started."""
+    own = (Source.PROBE, revision, steps)
+    return sum(
+        (Tally.of(row) for row in status.counters if (row.source, row.revision, row.steps) == own), Tally()
     )
 
 
@@ -108,8 +143,15 @@ def probe_due(world: World, revision: str, now: float) -> bool:
     asked = asked_probe(world, revision, now)
     if not asked:
         return True
-    answered = any(pod.status and pod.status.probe and pod.status.probe.id == asked for pod in world.pods)
-    return not answered and now - asked_at(asked) > PROBE_ANSWER_SECONDS
+    return not probe_answered(world, revision, now) and now - asked_at(asked) > PROBE_ANSWER_SECONDS
+
+
+def probe_answered(world: World, revision: str, now: float) -> bool:
+    """Whether the probe that was asked for because of live traffic was answered."""
+    asked = asked_probe(world, revision, now)
+    return any(
+        pod.status and pod.status.probe and asked and pod.status.probe.id == asked for pod in world.pods
+    )
 
 
 def probe_id(revision: str, now: float) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from specdec.acceptance.baseline import Pace
 from specdec.api.v1alpha1 import BaselineMode
-from specdec.engine.protocol import Status
+from specdec.engine.protocol import Drafting, SetDrafting, Status
 from specdec.rollout.aim import Aim
 from specdec.rollout.clock import exact, seconds
 from specdec.rollout.quarantine import PROMOTED
@@ -17,6 +17,8 @@ from specdec.rollout.scene import Scene, living_candidate
 from specdec.rollout.world import PodView
 
 BLOCK_SECONDS = 3.0
+BLOCK_DEADLINE_SECONDS = 10
+"""An engine ends a block by itself after so long: an operator that dies in one costs no more than that."""
 PROBATION_PERIOD = 30.0
 """A block in so many seconds: 10 % of the time."""
 REST_PERIOD = 300.0
@@ -56,14 +58,20 @@ def slower_since(scene: Scene, aim: Aim) -> str:
     return "" if pace is Pace.FASTER else standing
 
 
-def kept_off(scene: Scene, aim: Aim, pod: PodView, status: Status) -> bool:
-    """Whether this engine should not draft now: in a block without, or outside a block with drafting."""
+def mode(scene: Scene, aim: Aim, pod: PodView, status: Status) -> SetDrafting:
+    """Choose what an engine should do now: draft or not, for good or for a block that ends without us as well."""
     if not measures(scene, aim) or status.revision != status.promoted:
-        return False
+        return SetDrafting(drafting=Drafting.ON)
     within = measured(scene, pod) and seconds_into(scene) < BLOCK_SECONDS
     if slower_since(scene, aim):
-        return not within
-    return within and _worth_a_block(scene, status)
+        return _block(Drafting.ON) if within else SetDrafting(drafting=Drafting.OFF)
+    if within and _worth_a_block(scene, status):
+        return _block(Drafting.OFF)
+    return SetDrafting(drafting=Drafting.ON)
+
+
+def _block(drafting: Drafting) -> SetDrafting:
+    return SetDrafting(drafting=drafting, for_seconds=BLOCK_DEADLINE_SECONDS)
 
 
 def measured(scene: Scene, pod: PodView) -> bool:

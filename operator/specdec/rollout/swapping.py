@@ -28,7 +28,7 @@ from specdec.engine.protocol import (
 from specdec.rollout import pace
 from specdec.rollout.aim import Aim
 from specdec.rollout.clock import seconds
-from specdec.rollout.evidence import probe_due, probe_id
+from specdec.rollout.evidence import probe_answered, probe_due, probe_id
 from specdec.rollout.launch import off_in_place
 from specdec.rollout.outcomes import of_this_trial, soaked
 from specdec.rollout.quarantine import rejected
@@ -100,30 +100,35 @@ def _told(rollout: Rollout, pod: PodView, status: Status) -> Iterator[Command]:
         yield from _taken_back(rollout.scene, status, Reason.SUPERSEDED)
         return
     yield from _aligned(rollout, pod, status, record, ref)
-    if pace.kept_off(rollout.scene, rollout.aim, pod, status):
-        if status.drafting is Drafting.ON:
-            yield SetDrafting(drafting=Drafting.OFF)
+    order = pace.mode(rollout.scene, rollout.aim, pod, status)
+    if order.drafting is Drafting.OFF:
+        yield from _in_mode(status, order)
         return
-    yield from _switched_on(rollout.scene, status)
+    yield from _switched_on(rollout.scene, status, order)
     yield from _probed(rollout.scene, status)
 
 
 def _switched_off(status: Status) -> Iterator[Command]:
     """Stop drafting, and leave a candidate: it can't be judged without drafting."""
-    if status.drafting is Drafting.ON:
-        yield SetDrafting(drafting=Drafting.OFF)
+    yield from _in_mode(status, SetDrafting(drafting=Drafting.OFF))
     found = living_candidate(status)
     if found is not None:
         yield Rollback(revision=found.revision, reason=Reason.DRAFTING_OFF)
 
 
-def _switched_on(scene: Scene, status: Status) -> Iterator[Command]:
+def _in_mode(status: Status, order: SetDrafting) -> Iterator[Command]:
+    """Order a mode unless it is in force, for a while if it is ordered for a while."""
+    if status.drafting is not order.drafting or bool(status.drafting_until) != bool(order.for_seconds):
+        yield order
+
+
+def _switched_on(scene: Scene, status: Status, order: SetDrafting) -> Iterator[Command]:
     """Draft again, unless what serves is known to be bad: then a swap comes first."""
-    off = status.drafting is Drafting.OFF and bool(status.revision)
-    if not off or rejected(scene.record(status.revision)) or candidate(status, *UNDER_WAY):
+    wrong = bool(status.revision) and any(_in_mode(status, order))
+    if not wrong or rejected(scene.record(status.revision)) or candidate(status, *UNDER_WAY):
         return
     if not _found_dead(status):
-        yield SetDrafting(drafting=Drafting.ON)
+        yield order
     elif probe_due(scene.world, status.revision, scene.now):
         yield SetDrafting(drafting=Drafting.ON)
         yield Probe(id=probe_id(status.revision, scene.now), revision=status.revision)
@@ -167,8 +172,11 @@ def _carried_on(rollout: Rollout, status: Status, record: RevisionRecord) -> Ite
         if candidate(status, CandidateState.SERVING) and serves:
             yield Promote(revision=record.name)
         return
-    if serves and not rollout.scene.unhealthy(record.name):
-        yield Confirm(revision=record.name, within_seconds=rollout.scene.rollout.confirm_within_seconds)
+    scene = rollout.scene
+    # A suspicion that no probe answers ends by the dead-man switch; one that a probe left open is no reason to go.
+    doubted = scene.unhealthy(record.name) and not probe_answered(scene.world, record.name, scene.now)
+    if serves and not doubted:
+        yield Confirm(revision=record.name, within_seconds=scene.rollout.confirm_within_seconds)
 
 
 def _taken_back(scene: Scene, status: Status, why: Reason) -> Iterator[Command]:

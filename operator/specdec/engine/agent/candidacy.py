@@ -17,6 +17,7 @@ from specdec.engine.agent.commands import TAKEN, refused
 from specdec.engine.agent.failures import Blame
 from specdec.engine.agent.jobs import Jobs, SupersededError
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError
+from specdec.engine.agent.mode import Mode
 from specdec.engine.agent.probe import probe
 from specdec.engine.agent.times import now_text
 from specdec.engine.protocol import (
@@ -71,13 +72,12 @@ class Candidacy:
         self.slot = slot
         self.home = home
         self.serving = home
-        self.drafting = drafting
-        """The mode that is wanted; a dead drafter does not draft all the same."""
         self.dead = {home.overlay.drafter.revision} if dead else set[str]()
         self._degenerate = degenerate
         """Whether the target's answers were degenerate at the start already."""
         self._board = board
         self._jobs = Jobs(self._not_confirmed, clock)
+        self._mode = Mode(drafting, board, lambda: self._jobs.put(self.apply_drafting))
         self._leaving = False
 
     @property
@@ -132,8 +132,7 @@ class Candidacy:
                 interrupt = self._is(command.revision, *UNDECIDED)
                 self._jobs.put(lambda: self._leave(command.revision, command.reason), interrupt=interrupt)
             case SetDrafting():
-                self.drafting = command.drafting
-                self._jobs.put(self.apply_drafting)
+                self._mode.order(command)
             case Probe():
                 self._jobs.put(lambda: self._probe(command.id))
             case Drain():
@@ -195,7 +194,7 @@ class Candidacy:
 
     async def apply_drafting(self) -> None:
         """Bring the steps in force to what is wanted."""
-        on = self.drafting is Drafting.ON and self.serving.overlay.drafter.revision not in self.dead
+        on = self._mode.now is Drafting.ON and self.serving.overlay.drafter.revision not in self.dead
         await self._draft(self.slot.most_steps if on else 0)
 
     async def _draft(self, steps: int) -> None:
@@ -307,7 +306,7 @@ class Candidacy:
                 self.slot.loopback, identity=identity, revision=self.serving.overlay.drafter.revision
             )
         finally:
-            if self.drafting is Drafting.OFF:
+            if self._mode.now is Drafting.OFF:
                 await self.apply_drafting()
         self._board.change(probe=finding.result)
         return finding

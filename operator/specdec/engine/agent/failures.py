@@ -61,6 +61,8 @@ SIGNATURES = (
                Blame.SURROUNDINGS, "another process holds the port: the next start tries again"),
     _signature(r".*(?:NCCL.*(?:[Tt]imeout|timed out)|Watchdog caught collective operation timeout).*", "NcclTimeout",
                Blame.SURROUNDINGS, "the GPUs of this pod do not reach each other: check the node"),
+    _signature(r".*(?:[Ee]rror while creating shared memory segment|No space left on device.*/dev/shm).*", "SharedMemory",
+               Blame.SURROUNDINGS, "shared memory is too small for tensor parallel: raise engine.sharedMemory"),
     _signature(r".*(?:EAGLE is not supported in decode attention backend|backend can only be used with (?:non-)?MLA"
                r" models).*", "AttentionBackendUnsupported", Blame.DRAFTER,
                "give the drafter its own backend with --speculative-draft-attention-backend"),

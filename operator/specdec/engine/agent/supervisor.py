@@ -224,7 +224,7 @@ class Supervisor:
             raise RuntimeError("a command is taken only with a state")
         fields = {"assignment": envelope.assignment, "epoch": envelope.epoch}
         running = self._running
-        if isinstance(command, SetDrafting):
+        if isinstance(command, SetDrafting) and not command.for_seconds:
             return state.model_copy(update={**fields, "drafting": command.drafting})
         if (
             isinstance(command, Promote)

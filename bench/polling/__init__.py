@@ -1,0 +1,1 @@
+"""Parts of the poller's benchmark: a thousand engines that answer, and what asks them."""
