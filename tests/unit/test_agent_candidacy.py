@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from specdec.api.preflight import Preflight
 from specdec.engine.agent import candidacy as subject
 from specdec.engine.agent.board import Board
 from specdec.engine.agent.failures import Blame, Failure
@@ -17,7 +18,8 @@ from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRe
 from specdec.engine.agent.probe import Finding
 from specdec.engine.agent.slot import Staged
 from specdec.engine.agent.staging import Overlay
-from specdec.engine.loopback import Outcome, Report
+from specdec.engine.loopback import Outcome
+from specdec.engine.loopback import Report as Counted
 from specdec.engine.protocol import (
     Candidate,
     CandidateState,
@@ -31,6 +33,7 @@ from specdec.engine.protocol import (
     SetDrafting,
     Swap,
 )
+from specdec.preflight.report import Report
 
 pytestmark = pytest.mark.looptime
 
@@ -53,21 +56,24 @@ class Slot:
         self.steps = 3
         self.refused: dict[str, str] = {}
         self.slow: dict[str, float] = {}
+        self.reports: dict[str, Report] = {}
         self.silent_until = 0.0
         self.silent_after_commit = False
         self.trail: list[str] = []
         self.loopback = self
         self._numbers = iter(range(1, 1000))
 
-    async def report(self) -> Report:
+    async def report(self) -> Counted:
         if asyncio.get_running_loop().time() < self.silent_until:
             raise EngineUnreachableError("silent")
-        return Report(rank=0, sglang="0", patches=(), revision=self.serves, steps=self.steps, states=(0, 3))
+        return Counted(rank=0, sglang="0", patches=(), revision=self.serves, steps=self.steps, states=(0, 3))
 
     async def keep_staged(self, home: Staged) -> Staged:
         return home
 
-    async def stage(self, drafter: DrafterRef) -> Staged:
+    async def stage(self, drafter: DrafterRef, wish: Preflight, tell: Callable[[Report], None]) -> Staged:
+        if drafter.revision in self.reports:
+            tell(self.reports[drafter.revision])
         await asyncio.sleep(self.slow.get(drafter.revision, 0.1))
         if drafter.revision in self.refused:
             raise OrderRefusedError(self.refused[drafter.revision], "no")

@@ -17,6 +17,7 @@ from specdec.controller.clock import Clock
 from specdec.controller.kinds import POD
 from specdec.controller.observe import Heard
 from specdec.controller.store import Key, Store, server_of
+from specdec.resources.labels import is_engine
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class Poller:
         for manifest in self.store.all(POD):
             address = manifest.get("status", {}).get("podIP", "")
             server = server_of(manifest)
-            if not address or server is None:
+            if not address or server is None or not is_engine(manifest):
                 continue
             uid = manifest["metadata"]["uid"]
             known = self._pods.get(uid)

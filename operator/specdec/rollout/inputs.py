@@ -8,13 +8,17 @@ from itertools import chain
 
 from specdec.acceptance.judge import Floor
 from specdec.api.conditions import Reason
-from specdec.engine.protocol import CandidateState, Phase
+from specdec.api.preflight import PreflightMode
+from specdec.engine.protocol import CandidateState, Phase, PreflightResult
+from specdec.preflight.report import expanded
 from specdec.rollout.revisions import claims, content, name
 from specdec.rollout.world import PodView, World
 
 SHARED = {"ReadOnlyMany", "ReadWriteMany"}
 MISSING = {"FileMissing", "NoWeights", "PathOutsideModels", "DrafterNotFound", "TargetNotFound"}
 """Reasons of the agent for a folder, or a file in it, that isn't there."""
+UNJUDGED = MISSING | {"NotReadable"}
+"""Codes of a preflight that could not see the files: the same drafter is judged again."""
 PULLS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 STARTS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
@@ -42,7 +46,13 @@ def findings(world: World, now: float) -> tuple[Finding, ...]:
         pod if now - pod.created >= SCHEDULING_SECONDS else replace(pod, unschedulable="")
         for pod in world.pods
     )
-    seen = replace(world, pods=pods)
+    jobs = tuple(
+        replace(job, pod=replace(job.pod, unschedulable=""))
+        if job.pod and now - job.pod.created < SCHEDULING_SECONDS
+        else job
+        for job in world.preflights
+    )
+    seen = replace(world, pods=pods, preflights=jobs)
     return tuple(chain.from_iterable(check(seen) for check in CHECKS))
 
 
@@ -138,6 +148,39 @@ def model_not_found(world: World) -> Iterator[Finding]:
             yield Finding(Reason.DRAFTER_NOT_FOUND, f"{pod.name}: {candidate.message}")
 
 
+def preflight_not_run(world: World) -> Iterator[Finding]:
+    """Find a preflight's Job that can't run, or that saw no files to judge."""
+    wanted = name(world.server, content(world.server, world.settings))
+    mine = [job for job in world.preflights if job.revision == wanted]
+    if not mine or world.server.spec.preflight.mode is PreflightMode.OFF:
+        return
+    job = max(mine, key=lambda job: job.created)
+    pod = job.pod
+    if job.result is not None:
+        yield from _files_not_seen(job.result)
+    elif job.failed:
+        message = f"Job {job.name} ended without an answer: {job.failed}; see its events"
+        yield Finding(Reason.PREFLIGHT_NOT_RUN, message)
+    elif pod is not None and pod.unschedulable:
+        yield Finding(Reason.UNSCHEDULABLE, f"{pod.name}: {pod.unschedulable}")
+    elif pod is not None and pod.waiting_reason in PULLS | STARTS:
+        pulls = pod.waiting_reason in PULLS
+        yield Finding(Reason.IMAGE_PULL_FAILED if pulls else Reason.CONTAINER_NOT_STARTED, _waiting(pod))
+
+
+def _files_not_seen(result: PreflightResult) -> Iterator[Finding]:
+    try:
+        found = expanded(result.report).findings
+    except ValueError as error:
+        yield Finding(Reason.PREFLIGHT_NOT_RUN, f"the preflight's answer is not understood: {error}")
+        return
+    for one in found:
+        if one.code == Reason.TARGET_NOT_FOUND:
+            yield Finding(Reason.TARGET_NOT_FOUND, one.sentence)
+        elif one.code in UNJUDGED:
+            yield Finding(Reason.DRAFTER_NOT_FOUND, one.sentence)
+
+
 def engine_failed(world: World) -> Iterator[Finding]:
     """Find engines whose start failed for another reason."""
     for pod in _current(world):
@@ -157,6 +200,7 @@ CHECKS: tuple[Check, ...] = (
     image_pull_failed,
     container_not_started,
     model_not_found,
+    preflight_not_run,
     engine_failed,
     unschedulable,
 )

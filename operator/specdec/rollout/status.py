@@ -6,10 +6,11 @@ from specdec.acceptance.verdict import Doubt, Verdict
 from specdec.api.conditions import Reason
 from specdec.api.v1alpha1 import AcceptanceStatus, RevisionStatus, SpecDecodeServerStatus
 from specdec.engine.protocol import CandidateState, Drafting, Probe
+from specdec.rollout import preflight
 from specdec.rollout.aim import last_good
 from specdec.rollout.clock import exact
 from specdec.rollout.conditions import conditions, most_important, phase
-from specdec.rollout.launch import off_in_place
+from specdec.rollout.launch import off_in_place, unjudged
 from specdec.rollout.pace import slower_since
 from specdec.rollout.passing import Pass
 from specdec.rollout.quarantine import entries, rejected
@@ -41,6 +42,7 @@ def status(done: Pass) -> SpecDecodeServerStatus:
         candidate=_revision(done, done.candidate, before.candidate),
         last_good=_revision(done, good, before.last_good),
         acceptance=shown,
+        preflight=preflight.shown(scene),
         rollout=word(done),
         reason=most_important(found),
         engine=next((status.engine for _, status in scene.engines), before.engine),
@@ -71,6 +73,8 @@ def _at_rest(done: Pass) -> str:
         return "Paused"
     if done.restarting:
         return "Restarting"
+    if unjudged(scene, done.aim) is not None:
+        return "Preflight"
     if not scene.engines:
         return "Starting" if done.replicas else "Idle"
     if not scene.drafting_wanted:

@@ -8,12 +8,15 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from specdec.engine.agent.judging import result
 from specdec.engine.agent.times import now_text
 from specdec.engine.protocol import Drafting, Phase, Source, Status
 
 if TYPE_CHECKING:
-    from specdec.engine.loopback import Report
+    from specdec.api.preflight import Preflight
+    from specdec.engine.loopback import Report as Counted
     from specdec.engine.protocol import Counters
+    from specdec.preflight.report import Report
 
 STATUS_BYTES = 2048
 SILENT = frozenset({"progress_at", "in_flight", "counters"})
@@ -21,6 +24,9 @@ SILENT = frozenset({"progress_at", "in_flight", "counters"})
 MOST_WAITERS = 32
 MESSAGE_CHARACTERS = 240
 TERSE_CHARACTERS = 80
+PREFLIGHT_BYTES = 640
+"""Room for a preflight's report in a status."""
+KEPT_REPORTS = 4
 
 
 class Board:
@@ -34,6 +40,8 @@ class Board:
             serial=serial, pod_uid=pod_uid, boot="", phase=Phase.STAGING, progress_at=now_text()
         )
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self.reports: dict[str, dict[str, Any]] = {}
+        """Whole reports of the preflight by revision, the newest last; replaced, never changed."""
 
     @property
     def status(self) -> Status:
@@ -58,6 +66,12 @@ class Board:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(event.set)
 
+    def judged(self, report: Report, revision: str, wish: Preflight) -> None:
+        """Show what the preflight found: in short to the operator, whole to whoever asks."""
+        kept = {name: old for name, old in self.reports.items() if name != revision}
+        self.reports = dict([*kept.items(), (revision, report.to_json())][-KEPT_REPORTS:])
+        self.change(preflight=result(report, revision, wish, PREFLIGHT_BYTES))
+
     async def wait(self, since: int, seconds: float) -> None:
         """Wait until the serial differs from `since`, at most so long."""
         event = asyncio.Event()
@@ -75,7 +89,7 @@ class Board:
                 self._waiters.discard(waiter)
 
 
-def with_report(status: Status, report: Report | None) -> Status:
+def with_report(status: Status, report: Counted | None) -> Status:
     """Add what the plugin counts; a drafter's absence leaves revision and steps empty."""
     if report is None:
         return status
@@ -100,8 +114,9 @@ def fitted(status: Status, limit: int = STATUS_BYTES) -> bytes:
         written = _written(slim.model_copy(update={"counters": rows}))
         if len(written) <= limit:
             return written
-    terse = _terse(status)
-    for kept in range(len(rows) - 1, -1, -1):
+    # The operator has heard of a preflight long before so much was counted.
+    terse = _terse(status).model_copy(update={"preflight": None})
+    for kept in range(len(rows), -1, -1):
         written = _written(terse.model_copy(update={"counters": rows[:kept]}))
         if len(written) <= limit:
             break

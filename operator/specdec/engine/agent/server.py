@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import threading
 import time
@@ -41,7 +42,8 @@ def build_app(supervisor: Supervisor, main_loop: asyncio.AbstractEventLoop) -> F
     """Make the web app; commands are handed to the supervising loop."""
     app = FastAPI(title="specdec agent", docs_url=None, redoc_url=None, openapi_url=None)
     api = Api(supervisor, main_loop)
-    for path, answer in {"/live": api.live, "/ready": api.ready, "/status": api.status}.items():
+    open_to_all = {"/live": api.live, "/ready": api.ready, "/status": api.status, "/preflight": api.preflight}
+    for path, answer in open_to_all.items():
         app.add_api_route(path, answer, methods=["GET"], response_model=None)
     app.add_api_route("/commands", api.commands, methods=["POST"], response_model=None)
     app.add_exception_handler(Exception, _failed)
@@ -77,6 +79,10 @@ class Api:
         now = self._supervisor.board.status
         written = fitted(with_report(now, await self._reports.read(now.boot)))
         return Response(written, media_type="application/json")
+
+    async def preflight(self) -> Response:
+        """Tell people everything that was found of the drafters that were judged last, by revision."""
+        return Response(json.dumps(self._supervisor.board.reports), media_type="application/json")
 
     async def commands(self, request: Request) -> Response:
         """Take one signed command."""
