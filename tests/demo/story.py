@@ -40,7 +40,7 @@ CYCLE = 24
 
 def engine_pods() -> list[dict[str, Any]]:
     """Fetch the engine's pods."""
-    return items("pods", NAMESPACE, f"specdec.dev/server={SERVER}")
+    return items("pods", NAMESPACE, f"app.kubernetes.io/component=engine,specdec.dev/server={SERVER}")
 
 
 def pod_uids() -> dict[str, str]:

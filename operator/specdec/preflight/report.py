@@ -132,6 +132,35 @@ def expanded(content: Mapping[str, Any]) -> Report:
         raise ValueError(f"no compact report ({error!r}): operator and engine differ in version") from error
 
 
+def read(content: Mapping[str, Any]) -> Report:
+    """Read what :meth:`Report.to_json` wrote.
+
+    Raises
+    ------
+    ValueError
+        It is something else.
+    """
+    try:
+        return Report(
+            drafter=str(content["drafter"]),
+            target=str(content["target"]),
+            version=str(content["engineVersion"]),
+            layout=str(content["format"]),
+            findings=tuple(_whole(row) for row in content["findings"]),
+            repairs=tuple(Repair(str(row["code"]), str(row["said"])) for row in content["repairs"]),
+            skipped=tuple(_whole(row) for row in content["skipped"]),
+            resolved=dict(content["resolved"]),
+            digests=dict(content["digests"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no report ({error!r}): this command and the engine differ in version") from error
+
+
+def _whole(row: Mapping[str, Any]) -> Finding:
+    words = {name: str(row[name]) for name in ("code", "found", "expected", "hint", "source")}
+    return Finding(severity=Severity(row["severity"]), **words)
+
+
 def _finding(code: str, severity: str, found: str, expected: str) -> Finding:
     what, mend, source = _told(str(code))
     named = next((one for one in Severity if one.value[0] == severity), Severity.UNKNOWN)
