@@ -128,6 +128,10 @@ def test_a_folder_that_appears_later_is_judged_then(scenario: Scenario):
     scenario.when.time(10)
     scenario.then.condition("PreflightPassed", "Unknown", "DrafterNotFound").pods_made(0)
     assert not scenario.cluster.status.quarantine
+    writes = scenario.cluster.status_writes
+    scenario.when.time(300)
+    assert scenario.cluster.status_writes == writes
+    assert scenario.cluster.jobs_made > 2
     scenario.given.drafters(v1=0.9)
     scenario.when.time(120)
     scenario.then.serves("v1").condition("PreflightPassed", "True").condition("Stalled", "False").quiet()
