@@ -225,6 +225,18 @@ async def test_a_refused_candidate_never_serves(monkeypatch, order):
         assert not scene.candidacy.judge(Confirm(revision="b", within_seconds=9)).accepted
 
 
+async def test_what_the_preflight_found_is_told_even_if_the_swap_fails_later(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.slot.reports["b"] = Report("b", "t", "0.5.23")
+        scene.slot.refused["b"] = "ConfigDiffers"
+        scene.swap("b")
+        await asyncio.sleep(2)
+        told = scene.board.status.preflight
+        assert told is not None
+        assert (told.revision, told.settings) == ("b", Preflight().settings)
+        assert scene.candidate.reason == "ConfigDiffers"
+
+
 async def test_a_newer_swap_ends_the_staging_of_the_older(monkeypatch):
     async with running(Scene(monkeypatch)) as scene:
         scene.slot.slow["b"] = 200
