@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import Any
@@ -95,7 +96,9 @@ def test_what_an_engine_takes_in_place_is_judged_by_its_agent_and_by_no_job(name
     assert condition(judged(namespace, "False"), "PreflightPassed")["reason"] == "ParametersNotFed"
     assert {job["metadata"]["name"] for job in jobs(namespace)} <= made
     whole = specdec("preflight", "kimi", "-n", namespace, "-o", "json")
-    assert '"ParametersNotFed"' in whole.stdout
+    report = json.loads(whole.stdout)
+    assert report["findings"][0]["code"] == "ParametersNotFed"
+    assert report["format"].startswith("SGLang EAGLE"), "only the agent's own report names the format"
 
 
 def test_without_a_preflight_the_engine_refuses_it_while_loading(namespace: str):
