@@ -326,8 +326,6 @@ class SpecDecodeServerStatus(ApiModel):
     """What a rollback returns to."""
     acceptance: AcceptanceStatus | None = None
     """What live traffic shows of the serving drafter."""
-    preflight: PreflightStatus | None = None
-    """What the preflight of the spec's drafter found."""
     rollout: str = ""
     """The rollout in a word, for the printer column: Idle, Staging, Probing, Judging, RolledBack, Refused, Paused ..."""
     reason: str = ""
@@ -336,6 +334,8 @@ class SpecDecodeServerStatus(ApiModel):
     """Engine build."""
     quarantine: Annotated[tuple[QuarantineEntry, ...], Field(max_length=20)] = ()
     """Drafters that are refused."""
+    preflight: PreflightStatus | None = None
+    """What the preflight of the spec's drafter found."""
     drafting_off_since: str = ""
     """Since when drafting is off in place, RFC 3339; rollout.fallbackRestartSeconds counts from here."""
     slower_since: str = ""

@@ -95,6 +95,17 @@ class DrafterRef(Message):
     """Folder below the pod's mounts, for example /models/models/drafters/v1."""
 
 
+class PreflightResult(Message):
+    """What the preflight of one drafter found: in a status, and as the last word of a preflight's Job."""
+
+    revision: str = Field(max_length=63)
+    settings: str = Field(max_length=64)
+    """`Preflight.settings` of the spec that it was judged by."""
+    at: str = Field(max_length=64)
+    report: dict[str, Any]
+    """`Report.compact`, cut to what the message has room for; `specdec.preflight.report.expanded` reads it."""
+
+
 class LaunchPlan(Message):
     """What a pod starts with: the promoted revision, never a candidate (ConfigMap `NAME-engine`)."""
 
@@ -280,17 +291,6 @@ class ProbeResult(Message):
     seconds: str = ""
     message: str = ""
     at: str = ""
-
-
-class PreflightResult(Message):
-    """What the preflight of one drafter found: in a status, and as the last word of a preflight's Job."""
-
-    revision: str = Field(max_length=63)
-    settings: str = Field(max_length=64)
-    """`Preflight.settings` of the spec that it was judged by."""
-    at: str = Field(max_length=64)
-    report: dict[str, Any]
-    """`Report.compact`, cut to what the message has room for; `specdec.preflight.report.expanded` reads it."""
 
 
 class Status(Message):

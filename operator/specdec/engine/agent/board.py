@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from specdec.preflight.report import Report
 
 STATUS_BYTES = 2048
+PREFLIGHT_BYTES = 640
+"""Room for a preflight's report in a status."""
+KEPT_REPORTS = 4
 SILENT = frozenset({"progress_at", "in_flight", "counters"})
 """Fields that change all the time: they don't change the serial."""
 MOST_WAITERS = 32
 MESSAGE_CHARACTERS = 240
 TERSE_CHARACTERS = 80
-PREFLIGHT_BYTES = 640
-"""Room for a preflight's report in a status."""
-KEPT_REPORTS = 4
 
 
 class Board:
