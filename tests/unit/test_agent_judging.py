@@ -80,6 +80,14 @@ def test_what_is_wrong_without_a_drafter_is_not_the_drafters_fault(models):
     judging.judged(models / "good", read_config(models / "good"), surroundings)
 
 
+def test_what_is_odd_without_a_drafter_is_not_said_of_the_drafter(models):
+    surroundings = around(models, "--disable-cuda-graph")
+    assert "GraphsSwitchedOff" in {finding.code for finding in surroundings.said}
+    found = judging.judged(models / "good", read_config(models / "good"), surroundings)
+    assert found.report
+    assert "GraphsSwitchedOff" not in {finding.code for finding in found.report.findings}
+
+
 def test_a_version_that_nobody_knows_is_left_to_the_strict_load(models):
     judging.judged(models / "good", read_config(models / "good"), around(models, version="99.0"))
 

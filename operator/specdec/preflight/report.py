@@ -170,4 +170,8 @@ def _finding(code: str, severity: str, found: str, expected: str) -> Finding:
 def _told(code: str) -> tuple[str, str, str]:
     """What a code is, how it is mended and where the rule comes from; a code of a newer engine tells itself."""
     story = STORIES.get(code)
-    return (story.what, story.mend, story.source) if story else (code, "see the engine's documentation", "")
+    return (
+        (story.what, story.mend.rstrip("."), story.source)
+        if story
+        else (code, "see the engine's documentation", "")
+    )

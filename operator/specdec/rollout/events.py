@@ -54,9 +54,8 @@ def preflight_ended(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event
         return
     now = find(after.conditions, ConditionType.PREFLIGHT_PASSED)
     if now is not None and after.preflight is not None:
-        clean = now.status == "True" and not after.preflight.findings
         message = f"preflight of {version(desired)}: {now.message}"
-        yield Event(NORMAL if clean else WARNING, now.reason, message)
+        yield Event(NORMAL if now.status == "True" else WARNING, now.reason, message)
 
 
 def candidate_serving(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:

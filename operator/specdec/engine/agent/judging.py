@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from specdec.preflight.finding import Finding
     from specdec.preflight.preflight import Outcome
     from specdec.preflight.report import Report
 
@@ -53,7 +54,9 @@ class Surroundings:
     version: str
     arguments: Arguments
     known: frozenset[str] = frozenset()
-    """Codes that are found without any drafter."""
+    """Codes that block without any drafter."""
+    said: frozenset[Finding] = frozenset()
+    """All that is found without one."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +80,8 @@ def survey(
     arguments = rendered(argv, environment, steps=steps)
     around = Surroundings(target_of(read_target(LocalFolder(target))), version, arguments)
     without = judge(_case(around), Request(None, None, version), [])
-    return Surroundings(
-        around.target, version, arguments, frozenset(finding.code for finding in without.report.blocking)
-    )
+    known = frozenset(finding.code for finding in without.report.blocking)
+    return Surroundings(around.target, version, arguments, known, frozenset(without.report.findings))
 
 
 def judged(folder: Path, config: dict[str, Any], around: Surroundings, wish: Preflight = STANDARD) -> Judged:
@@ -121,7 +123,8 @@ def examined(folder: Path, around: Surroundings, wish: Preflight) -> Outcome:
         reading.source, None, around.version, repair=wish.repair, skip=frozenset(wish.skip_checks)
     )
     outcome = judge(case, request, reading.findings)
-    own = tuple(finding for finding in outcome.report.findings if finding.code not in around.known)
+    found = outcome.report.findings
+    own = tuple(one for one in found if one.code not in around.known and one not in around.said)
     return replace(outcome, report=replace(outcome.report, findings=own))
 
 
