@@ -117,7 +117,7 @@ class Story:
         file = f"{version.removesuffix(' again').replace(' ', '-')}.yaml"
         say(f"{version} ({drafter}), expected to be {promise}: kubectl apply -f examples/demo/{file}")
         chapter = Chapter(version, drafter, promise, applied=time.time())
-        chapter.before = self.result.chapters[-1].after
+        chapter.before = next(past.after for past in reversed(self.result.chapters) if past.after)
         kubectl("apply", "-f", str(EXAMPLES / file))
         server = wait_for(f"the operator's decision on {version}", 240, self.decided)
         chapter.done = time.time()
@@ -125,8 +125,8 @@ class Story:
         chapter.outcome = "Promoted" if current["status"] == "True" else "Rejected"
         self.note_candidate(chapter)
         self.note_verdict(chapter)
-        chapter.after = window(self.traffic.wait_requests(CYCLE, chapter.done))
-        if chapter.swapped:
+        if chapter.swapped:  # what was never swapped in leaves users nothing to notice
+            chapter.after = window(self.traffic.wait_requests(CYCLE, chapter.done))
             hit = touched(self.traffic.requests(), chapter.swapped, chapter.back or chapter.done)
             chapter.touched, chapter.during = len(hit), window(hit)
         self.result.chapters.append(chapter)

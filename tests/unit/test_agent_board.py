@@ -54,19 +54,17 @@ def test_the_serial_changes_with_what_matters():
     assert board.status.serial == first + 1
 
 
-def test_a_preflight_makes_way_for_counters():
+def test_a_preflight_is_named_in_the_status_and_told_when_asked_for():
     board = Board("uid")
     findings = tuple(Finding(f"Code{n}", Severity.ERROR, "x" * 900, "y" * 900, "h", "s") for n in range(40))
     board.judged(Judged("d", "t", "0.5.23", findings=findings), "c", Preflight())
-    short = fitted(board.status.model_copy(update={"counters": (counters("a"),)}))
-    assert len(short) <= 2048
-    assert b'"Code0"' in short
-    assert list(board.reports) == ["c"]
-    many = tuple(counters(name, source) for name in "abc" for source in Source)
-    full = fitted(board.status.model_copy(update={"promoted": "a", "counters": many}))
-    assert len(full) <= 2048
-    assert b'"Code0"' not in full
-    assert len(Status.model_validate_json(full).counters) > 3
+    told = fitted(board.status.model_copy(update={"counters": (counters("a"),)}))
+    assert b'"preflight":{"revision":"c"' in told
+    assert b"Code0" not in told
+    found, whole = board.reports["c"]
+    assert len(found.model_dump_json(by_alias=True)) <= 4096
+    assert found.at == board.status.preflight.at
+    assert len(whole.findings) == 40
 
 
 async def test_a_waiter_wakes_with_the_change():

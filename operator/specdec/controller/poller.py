@@ -17,6 +17,7 @@ from specdec.controller.clock import Clock
 from specdec.controller.kinds import POD
 from specdec.controller.observe import Heard
 from specdec.controller.store import Key, Store, server_of
+from specdec.engine.protocol import Status
 from specdec.resources.labels import is_engine
 
 log = logging.getLogger(__name__)
@@ -131,6 +132,20 @@ class Poller:
         if status.pod_uid != uid:
             log.warning("the agent at %s says it is pod %s, not %s", pod.address, status.pod_uid, uid)
             return
+        status = await self._with_preflight(pod, status, before)
         self.heard[uid] = Heard(status, self.clock.now())
         if before is None or status != before.status:
             self.wake(pod.server)
+
+    async def _with_preflight(self, pod: _Pod, status: Status, before: Heard | None) -> Status:
+        """Add what the preflight found: it is asked for once, a status has no room for it."""
+        said, known = status.preflight, before.status.preflight if before else None
+        if said is None:
+            return status
+        if known is None or not known.report or (known.revision, known.at) != (said.revision, said.at):
+            try:
+                known = await self.agents.preflight(pod.address, said.revision)
+            except AgentError as error:
+                log.debug("%s", error)
+                return status
+        return status.model_copy(update={"preflight": known})

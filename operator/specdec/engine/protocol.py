@@ -1,8 +1,8 @@
 """The agent's API: every message that crosses the network between operator and engine pod.
 
 `GET /status` answers with :class:`Status` (open, read-only, at most 2 KB); `?since=SERIAL&wait=SECONDS`
-answers as soon as the serial differs. `GET /preflight` has the whole reports of the drafters that were
-judged last, for people. `POST /commands` takes one :class:`Command` whose signature is in
+answers as soon as the serial differs. `GET /preflight?revision=NAME` answers with a
+:class:`PreflightResult`, without a revision with the whole reports of the drafters judged last, for people. `POST /commands` takes one :class:`Command` whose signature is in
 the `Authorization` header (`specdec.engine.signing`) and answers with :class:`Answer` at once: what takes
 longer is seen in the status. `/live` and `/ready` are the kubelet's.
 
@@ -96,13 +96,13 @@ class DrafterRef(Message):
 
 
 class PreflightResult(Message):
-    """What the preflight of one drafter found: in a status, and as the last word of a preflight's Job."""
+    """What the preflight of one drafter found: at most 4 KB, the last words of a preflight's Job."""
 
     revision: str = Field(max_length=63)
     settings: str = Field(max_length=64)
     """`Preflight.settings` of the spec that it was judged by."""
     at: str = Field(max_length=64)
-    report: dict[str, Any]
+    report: dict[str, Any] = {}
     """`Report.compact`, cut to what the message has room for; `specdec.preflight.report.expanded` reads it."""
 
 
@@ -328,7 +328,7 @@ class Status(Message):
     """User requests running or queued now."""
     candidate: Candidate | None = None
     preflight: PreflightResult | None = None
-    """The drafter that was judged last."""
+    """The drafter that was judged last, without the report: `GET /preflight?revision=` has it."""
     probe: ProbeResult | None = None
     warmup: ProbeResult | None = None
     counters: tuple[Counters, ...] = ()

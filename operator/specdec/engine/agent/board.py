@@ -15,12 +15,10 @@ from specdec.engine.protocol import Drafting, Phase, Source, Status
 if TYPE_CHECKING:
     from specdec.api.preflight import Preflight
     from specdec.engine.loopback import Report as Counted
-    from specdec.engine.protocol import Counters
+    from specdec.engine.protocol import Counters, PreflightResult
     from specdec.preflight.report import Report
 
 STATUS_BYTES = 2048
-PREFLIGHT_BYTES = 640
-"""Room for a preflight's report in a status."""
 KEPT_REPORTS = 4
 SILENT = frozenset({"progress_at", "in_flight", "counters"})
 """Fields that change all the time: they don't change the serial."""
@@ -40,8 +38,8 @@ class Board:
             serial=serial, pod_uid=pod_uid, boot="", phase=Phase.STAGING, progress_at=now_text()
         )
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
-        self.reports: dict[str, dict[str, Any]] = {}
-        """Whole reports of the preflight by revision, the newest last; replaced, never changed."""
+        self.reports: dict[str, tuple[PreflightResult, Report]] = {}
+        """What the preflight found by revision, for the operator and whole, the newest last; replaced, never changed."""
 
     @property
     def status(self) -> Status:
@@ -67,10 +65,11 @@ class Board:
                 loop.call_soon_threadsafe(event.set)
 
     def judged(self, report: Report, revision: str, wish: Preflight) -> None:
-        """Show what the preflight found: in short to the operator, whole to whoever asks."""
+        """Say that the preflight has judged a drafter; what it found is asked for, a status has no room for it."""
+        found = result(report, revision, wish)
         kept = {name: old for name, old in self.reports.items() if name != revision}
-        self.reports = dict([*kept.items(), (revision, report.to_json())][-KEPT_REPORTS:])
-        self.change(preflight=result(report, revision, wish, PREFLIGHT_BYTES))
+        self.reports = dict([*kept.items(), (revision, (found, report))][-KEPT_REPORTS:])
+        self.change(preflight=found.model_copy(update={"report": {}}))
 
     async def wait(self, since: int, seconds: float) -> None:
         """Wait until the serial differs from `since`, at most so long."""
@@ -114,9 +113,8 @@ def fitted(status: Status, limit: int = STATUS_BYTES) -> bytes:
         written = _written(slim.model_copy(update={"counters": rows}))
         if len(written) <= limit:
             return written
-    # The operator has heard of a preflight long before so much was counted.
-    terse = _terse(status).model_copy(update={"preflight": None})
-    for kept in range(len(rows), -1, -1):
+    terse = _terse(status)
+    for kept in range(len(rows) - 1, -1, -1):
         written = _written(terse.model_copy(update={"counters": rows[:kept]}))
         if len(written) <= limit:
             break

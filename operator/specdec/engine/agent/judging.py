@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("specdec.agent")
 
 IN_FORCE = frozenset({*PATCHES, *DRAFTER_PATCHES})
+REPORT_BYTES = 3600
+"""Room for the report beside the result's other fields in the 4096 bytes of a termination message."""
 STANDARD = Preflight()
 """How a drafter is judged where the spec says nothing."""
 
@@ -142,10 +144,10 @@ def explained(
     return PreflightRefusedError(refusal.reason, str(refusal), report) if report.blocking else refusal
 
 
-def result(report: Report, revision: str, wish: Preflight, most: int) -> PreflightResult:
-    """Make a report fit for the operator: so many bytes at most, and named by what it holds for."""
+def result(report: Report, revision: str, wish: Preflight) -> PreflightResult:
+    """Make a report fit for the operator: short enough for a termination message, and named by what it holds for."""
     return PreflightResult(
-        revision=revision, settings=wish.settings, at=now_text(), report=report.compact(most)
+        revision=revision, settings=wish.settings, at=now_text(), report=report.compact(REPORT_BYTES)
     )
 
 

@@ -32,8 +32,6 @@ log = logging.getLogger("specdec.agent")
 PLAN = "SPECDEC_PLAN"
 LAST_WORDS = Path("/dev/termination-log")
 """Kubernetes' default terminationMessagePath; it keeps 4096 bytes."""
-REPORT_BYTES = 3600
-"""Room for the report beside the result's other fields."""
 
 
 def main(environ: Mapping[str, str] = os.environ, words: Path = LAST_WORDS) -> int:
@@ -48,7 +46,7 @@ def main(environ: Mapping[str, str] = os.environ, words: Path = LAST_WORDS) -> i
     log.info(
         "%s: %s", report.verdict.value, "; ".join(one.sentence for one in report.findings) or "no finding"
     )
-    written = result(report, plan.revision, plan.preflight, REPORT_BYTES)
+    written = result(report, plan.revision, plan.preflight)
     words.write_text(written.model_dump_json(by_alias=True))
     return 0
 

@@ -80,9 +80,16 @@ class Api:
         written = fitted(with_report(now, await self._reports.read(now.boot)))
         return Response(written, media_type="application/json")
 
-    async def preflight(self) -> Response:
-        """Tell people everything that was found of the drafters that were judged last, by revision."""
-        return Response(json.dumps(self._supervisor.board.reports), media_type="application/json")
+    async def preflight(self, revision: Annotated[str, Query(max_length=63)] = "") -> Response:
+        """Tell the operator what was found of a revision; without one tell people all of the drafters judged last."""
+        reports = self._supervisor.board.reports
+        if not revision:
+            whole = {name: report.to_json() for name, (_, report) in reports.items()}
+            return Response(json.dumps(whole), media_type="application/json")
+        if revision not in reports:
+            return _text(404, "not judged since this agent was started")
+        found, _ = reports[revision]
+        return Response(found.model_dump_json(by_alias=True), media_type="application/json")
 
     async def commands(self, request: Request) -> Response:
         """Take one signed command."""
