@@ -14,6 +14,7 @@ from specdec.api.preflight import Preflight
 from specdec.engine.agent import candidacy as subject
 from specdec.engine.agent.board import Board
 from specdec.engine.agent.failures import Blame, Failure
+from specdec.engine.agent.judging import STANDARD
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError
 from specdec.engine.agent.probe import Finding
 from specdec.engine.agent.slot import Staged
@@ -71,7 +72,9 @@ class Slot:
     async def keep_staged(self, home: Staged) -> Staged:
         return home
 
-    async def stage(self, drafter: DrafterRef, wish: Preflight, tell: Callable[[Report], None]) -> Staged:
+    async def stage(
+        self, drafter: DrafterRef, wish: Preflight = STANDARD, tell: Callable[[Report], None] = print
+    ) -> Staged:
         if drafter.revision in self.reports:
             tell(self.reports[drafter.revision])
         await asyncio.sleep(self.slow.get(drafter.revision, 0.1))
