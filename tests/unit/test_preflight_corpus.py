@@ -17,7 +17,7 @@ from specdec.preflight.facts import Case, Convention, Declared
 from specdec.preflight.finding import Severity
 from specdec.preflight.preflight import Request, preflight
 from specdec.preflight.repair import mend
-from specdec.preflight.report import expanded
+from specdec.preflight.report import Verdict, expanded
 from specdec.preflight.source import LocalFolder
 from specdec.preflight.stories import LIVE, STORIES
 
@@ -134,6 +134,21 @@ def test_a_compact_report_fits_a_termination_message_and_keeps_the_first_code(tm
         assert (read.reason, read.verdict) == (report.reason, report.verdict)
         assert len(read.findings) + read.left_out == len(report.findings)
     assert expanded(report.compact()).blocking[0].sentence.startswith(report.blocking[0].found[:40])
+
+
+def test_what_is_read_back_moves_no_cursor():
+    row = ["Code\x1b[2J", "E", "found\x1b]0;x\x07", "expected\u202e"]
+    compact = {
+        "engineVersion": "1",
+        "findings": [row],
+        "more": 0,
+        "repairs": ["\x1b"],
+        "skipped": [],
+        "digests": {},
+    }
+    text = json.dumps(expanded(compact).to_json(), ensure_ascii=False)
+    assert not set("\x1b\x07\u202e") & set(text)
+    assert expanded(compact).verdict is Verdict.BLOCKED
 
 
 @pytest.mark.parametrize(

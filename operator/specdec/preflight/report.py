@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from specdec.preflight.finding import Finding, Repair, Severity
+from specdec.preflight.finding import Finding, Repair, Severity, printable
 from specdec.preflight.stories import STORIES
 
+MOST = 1000
+"""Characters of one part of a finding that is read back."""
 TERMINATION_BYTES = 4096
 """What Kubernetes keeps of a termination message."""
 
@@ -121,9 +123,9 @@ def expanded(content: Mapping[str, Any]) -> Report:
         return Report(
             drafter="",
             target="",
-            version=str(content["engineVersion"]),
+            version=_fit(content["engineVersion"]),
             findings=tuple(_finding(*row) for row in content["findings"]),
-            repairs=tuple(Repair(str(code), _told(str(code))[0]) for code in content["repairs"]),
+            repairs=tuple(Repair(_fit(code), _told(str(code))[0]) for code in content["repairs"]),
             skipped=tuple(_finding(str(code), "W", "", "") for code in content["skipped"]),
             digests={str(name): str(digest) for name, digest in dict(content["digests"]).items()},
             left_out=int(content["more"]),
@@ -144,10 +146,10 @@ def read(content: Mapping[str, Any]) -> Report:
         return Report(
             drafter=str(content["drafter"]),
             target=str(content["target"]),
-            version=str(content["engineVersion"]),
-            layout=str(content["format"]),
+            version=_fit(content["engineVersion"]),
+            layout=_fit(content["format"]),
             findings=tuple(_whole(row) for row in content["findings"]),
-            repairs=tuple(Repair(str(row["code"]), str(row["said"])) for row in content["repairs"]),
+            repairs=tuple(Repair(_fit(row["code"]), _fit(row["said"])) for row in content["repairs"]),
             skipped=tuple(_whole(row) for row in content["skipped"]),
             resolved=dict(content["resolved"]),
             digests=dict(content["digests"]),
@@ -157,14 +159,19 @@ def read(content: Mapping[str, Any]) -> Report:
 
 
 def _whole(row: Mapping[str, Any]) -> Finding:
-    words = {name: str(row[name]) for name in ("code", "found", "expected", "hint", "source")}
+    words = {name: _fit(row[name]) for name in ("code", "found", "expected", "hint", "source")}
     return Finding(severity=Severity(row["severity"]), **words)
 
 
 def _finding(code: str, severity: str, found: str, expected: str) -> Finding:
     what, mend, source = _told(str(code))
     named = next((one for one in Severity if one.value[0] == severity), Severity.UNKNOWN)
-    return Finding(str(code), named, str(found) or what, str(expected), mend, source)
+    return Finding(_fit(code), named, _fit(found) or what, _fit(expected), mend, source)
+
+
+def _fit(text: object) -> str:
+    """Another process's words, made fit for a terminal."""
+    return printable(str(text), MOST)
 
 
 def _told(code: str) -> tuple[str, str, str]:
@@ -173,5 +180,5 @@ def _told(code: str) -> tuple[str, str, str]:
     return (
         (story.what, story.mend.rstrip("."), story.source)
         if story
-        else (code, "see the engine's documentation", "")
+        else (_fit(code), "see the engine's documentation", "")
     )
