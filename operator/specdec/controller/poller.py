@@ -88,6 +88,12 @@ class Poller:
         if pod is not None:
             await self._ask(uid, pod, asyncio.Semaphore(1), wait=0.0)
 
+    async def look(self, server: Key) -> None:
+        """Ask all agents of a server before its first pass: what serves must not be taken for what starts."""
+        self._follow_pods()
+        mine = [(uid, pod) for uid, pod in self._pods.items() if pod.server == server]
+        await asyncio.gather(*(self._ask(uid, pod, asyncio.Semaphore(1), wait=0.0) for uid, pod in mine))
+
     def _interval(self, uid: str, pod: _Pod) -> float:
         wanted = self._intervals.get(pod.server, REST_SECONDS)
         return wanted if uid in self.heard else min(wanted, FIRST_SECONDS)
