@@ -21,6 +21,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
         ({"drafter": {"model": "/models/v1"}}, "spec.drafter.model", "must be pvc://CLAIM/FOLDER"),
         ({"acceptance": {"minAcceptLength": "4.5"}}, "acceptance.minAcceptLength is 4.5", "is 4"),
         ({"acceptance": {"minAcceptLength": "-1"}}, "spec.acceptance.minAcceptLength", ""),
+        ({"preflight": {"skipChecks": ["NoSuchCode"]}}, "spec.preflight.skipChecks[0]", "docs/reference/preflight.md lists them"),
+        ({"preflight": {"skipChecks": ["NoSuchCode"]}}, "NoSuchCode is no code of a finding", "--explain CODE"),
+        ({"preflight": {"mode": "Sometimes"}}, "spec.preflight.mode", '"Enforce", "Warn", "Off"'),
         ({"target": {"model": "https://example.com/model"}}, "spec.target.model", "must be pvc://CLAIM/FOLDER"),
     ],
 )  # fmt: skip

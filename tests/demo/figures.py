@@ -53,6 +53,8 @@ class Chapter:
     applied: float
     outcome: str = ""
     reason: str = ""
+    sentence: str = ""
+    """What the operator wrote beside the revision."""
     swapped: float | None = None
     verdict: float | None = None
     back: float | None = None
@@ -125,8 +127,9 @@ def spec_writers(managed: list[Record]) -> list[str]:
 def judge(result: Result) -> list[Promise]:
     """Check everything that the demo promises."""
     by_name = {c.version: c for c in result.chapters}
-    v3, v4, v5, again = by_name["v3"], by_name["v4"], by_name["v5"], by_name["v4 again"]
+    v4, v5, again = by_name["v4"], by_name["v5"], by_name["v4 again"]
     promises = [
+        *of_preflight(by_name),
         Promise(
             "no request failed", f"{result.failed_requests} of {result.requests}", not result.failed_requests
         ),
@@ -142,11 +145,6 @@ def judge(result: Result) -> list[Promise]:
             "specdec-operator" not in result.spec_writers,
         ),
         Promise("v2 was promoted in place", by_name["v2"].outcome, by_name["v2"].outcome == "Promoted"),
-        Promise(
-            "v3 was refused and never served",
-            v3.reason or "served",
-            v3.outcome == "Rejected" and v3.swapped is None,
-        ),
         Promise(
             "v4 was caught by the agent's probe", v4.reason, v4.outcome == "Rejected" and v4.back is not None
         ),
@@ -166,6 +164,27 @@ def judge(result: Result) -> list[Promise]:
     for chapter in result.chapters:
         promises += speed_of(chapter) + recovery_of(chapter)
     return promises
+
+
+def of_preflight(by_name: dict[str, Chapter]) -> list[Promise]:
+    """Check what headers alone show: before the load, at the load, and what is mended."""
+    v2, v3, off, v6 = (by_name[version] for version in ("v2", "v3", "v3 off", "v6"))
+    drift = abs(v6.after.accept_length / v2.after.accept_length - 1) * 100 if v6.after and v2.after else None
+    return [
+        Promise(
+            "v3 was blocked by the preflight and never loaded",
+            v3.reason or "served",
+            v3.outcome == "Rejected" and v3.swapped is None and v3.sentence.startswith("preflight:"),
+        ),
+        at_most("v3 from apply to its refusal", span(v3.applied, v3.verdict), 10),
+        Promise(
+            "v3 without a preflight was refused by the load and never served",
+            off.reason or "served",
+            off.outcome == "Rejected" and off.swapped is None and not off.sentence.startswith("preflight:"),
+        ),
+        Promise("v6 was mended and promoted", v6.outcome, v6.outcome == "Promoted"),
+        at_most("v6: accept length against v2, the same drafter with the engine's names", drift, 2, "%"),
+    ]
 
 
 def span(begin: float | None, end: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""The demo's story: five drafters rolled onto one running engine under a steady load."""
+"""The demo's story: six drafters rolled onto one running engine under a steady load."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CYCLE = 24
 
 def engine_pods() -> list[dict[str, Any]]:
     """Fetch the engine's pods."""
-    return items("pods", NAMESPACE, f"specdec.dev/server={SERVER}")
+    return items("pods", NAMESPACE, f"app.kubernetes.io/component=engine,specdec.dev/server={SERVER}")
 
 
 def pod_uids() -> dict[str, str]:
@@ -83,7 +83,7 @@ class Story:
         say("v1 is Ready. A client now asks 1.5 questions per second through the Service, to the end.")
 
     def chapters(self) -> None:
-        """Chapters 2 to 6, under load."""
+        """Chapters 2 to 9, under load."""
         assert self.traffic
         first = Chapter("v1", "good", "serves", applied=time.time(), outcome="Promoted")
         wait_condition(SERVER, NAMESPACE, "DrafterCurrent", "True", 120)
@@ -93,13 +93,17 @@ class Story:
         self.roll("v2", "q70", "promoted in place: right in 7 of 10 guesses, above the floor")
         self.show("promoted", "wait", "--for=condition=DrafterCurrent", f"sds/{SERVER}")
         self.show("promoted", "get", "sds")
-        self.roll("v3", "renamed", "refused while loading: SGLang would drop its tensors without a word")
+        self.roll("v3", "renamed", "blocked by its headers: SGLang would drop its tensors without a word")
+        self.roll("v3 off", "renamed", "refused while loading: the same, with preflight.mode Off")
         self.roll("v4", "dead", "caught by the agent's own probe: loads whole, never right")
         self.roll("v5", "q40", "caught on live traffic: it passes the probe, but is below the user's floor")
         self.show("rolled-back", "get", "sds", "-o", "wide")
         self.show("describe", "describe", "sds", SERVER)
         self.show("explain", "explain", "sds.spec.rollout")
         self.roll("v4 again", "dead", "refused at once: it is in quarantine")
+        self.roll(
+            "v6", "layers-0", "mended and promoted: a sound drafter with the names that most trainers give"
+        )
         self.result.pods_last = pod_uids()
         self.result.restarts = sum(
             s["restartCount"] for p in engine_pods() for s in p["status"].get("containerStatuses", [])
@@ -110,20 +114,19 @@ class Story:
     def roll(self, version: str, drafter: str, promise: str) -> None:
         """Apply one version, wait until the operator has decided, and note what it took."""
         assert self.traffic
-        say(
-            f"{version} ({drafter}), expected to be {promise}: kubectl apply -f examples/demo/{version[:2]}.yaml"
-        )
+        file = f"{version.removesuffix(' again').replace(' ', '-')}.yaml"
+        say(f"{version} ({drafter}), expected to be {promise}: kubectl apply -f examples/demo/{file}")
         chapter = Chapter(version, drafter, promise, applied=time.time())
-        chapter.before = self.result.chapters[-1].after
-        kubectl("apply", "-f", str(EXAMPLES / f"{version[:2]}.yaml"))
+        chapter.before = next(past.after for past in reversed(self.result.chapters) if past.after)
+        kubectl("apply", "-f", str(EXAMPLES / file))
         server = wait_for(f"the operator's decision on {version}", 240, self.decided)
         chapter.done = time.time()
         current = condition(server, "DrafterCurrent")
         chapter.outcome = "Promoted" if current["status"] == "True" else "Rejected"
         self.note_candidate(chapter)
         self.note_verdict(chapter)
-        chapter.after = window(self.traffic.wait_requests(CYCLE, chapter.done))
-        if chapter.swapped:
+        if chapter.swapped:  # what was never swapped in leaves users nothing to notice
+            chapter.after = window(self.traffic.wait_requests(CYCLE, chapter.done))
             hit = touched(self.traffic.requests(), chapter.swapped, chapter.back or chapter.done)
             chapter.touched, chapter.during = len(hit), window(hit)
         self.result.chapters.append(chapter)
@@ -159,6 +162,7 @@ class Story:
         verdict = install.verdict(NAMESPACE, SERVER, chapter.version[:2])
         chapter.reason, chapter.verdict = verdict.reason, unix(verdict.at)
         chapter.verify_calls = verdict.calls
+        chapter.sentence = verdict.message
 
 
 def latest(candidate: Record) -> float:

@@ -53,7 +53,7 @@ def test_an_image_that_does_not_pull_is_mended_by_another(scenario):
         "Ready", "False", "ImagePullFailed"
     )
     scenario.when.pods_well().spec(engine={"image": "registry.example/specdec/engine:2"}).time(15)
-    scenario.then.serves("v1").condition("Ready", "True").condition("Stalled", "False").pods_made(2)
+    scenario.then.serves("v1").condition("Ready", "True").condition("Stalled", "False").pods_made(1)
 
 
 def test_no_room_for_a_pod_is_said_in_the_schedulers_words(scenario):
@@ -65,11 +65,13 @@ def test_no_room_for_a_pod_is_said_in_the_schedulers_words(scenario):
     scenario.then.condition("Stalled", "True", "Unschedulable").event("Unschedulable", words, times=1)
 
 
-def test_a_first_drafter_that_is_not_there_is_said_and_users_are_served(scenario):
+def test_a_first_drafter_that_is_not_there_is_said_and_no_engine_is_started(scenario):
     scenario.given.drafters(v2=0.9).server("v1", floor="2.2").traffic(1)
     scenario.when.time(10)
-    scenario.then.condition("Stalled", "True", "DrafterNotFound").condition("Ready", "True")
-    scenario.then.quiet()
+    scenario.then.condition("Stalled", "True", "DrafterNotFound").condition(
+        "Ready", "False", "DrafterNotFound"
+    )
+    scenario.then.condition("PreflightPassed", "Unknown", "DrafterNotFound").pods_made(0)
     scenario.when.drafter("v2").time(60)
     scenario.then.serves("v2").condition("Stalled", "False").condition(
         "DrafterCurrent", "True", "Active"

@@ -150,7 +150,7 @@ async def test_the_agent_has_no_other_route(method: str, path: str):
     assert status == 404
 
 
-@pytest.mark.parametrize("path", ["/live", "/ready", "/status"])
+@pytest.mark.parametrize("path", ["/live", "/ready", "/status", "/preflight"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 async def test_what_can_be_read_can_not_be_written(method: str, path: str):
     assert (await ask(Supervisor(), method, path))[0] == 405

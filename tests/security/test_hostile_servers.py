@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.security.corpus import HARMLESS, MINIMAL, REFUSED, SMUGGLED, server
 from tests.support.podsecurity import violations
 
 from specdec.api import crd
+from specdec.api.preflight import Preflight, PreflightMode
 from specdec.api.v1alpha1 import Drafter, Engine, SpecDecodeServer, SpecDecodeServerSpec, Target
 from specdec.controller.kube import KubeError
 from specdec.controller.observe import observed
@@ -31,7 +33,7 @@ NOW = 1_800_000_000.0
 ENVIRONMENT = {
     "POD_NAME", "POD_NAMESPACE", "POD_UID", "HOME", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR",
 }  # fmt: skip
-KINDS = {"ConfigMap", "Service", "PodDisruptionBudget", "StatefulSet", "ControllerRevision"}
+KINDS = {"ConfigMap", "Service", "PodDisruptionBudget", "StatefulSet", "ControllerRevision", "Job"}
 OPTIONS = {
     "--tp-size",
     "--context-length",
@@ -43,9 +45,14 @@ LARGEST = 64 << 10
 
 
 def planned(of: SpecDecodeServer) -> Plan:
-    """What the operator does about a new server whose claims all exist."""
+    """What the operator does about a new server whose claims all exist: before its preflight, and without one."""
     everything = tuple(ClaimView(name, exists=True, access_modes=("ReadOnlyMany",)) for name in names(of))
-    return plan(World(of, SETTINGS, claims=everything), {}, NOW)
+    off = of.spec.model_copy(update={"preflight": Preflight(mode=PreflightMode.OFF)})
+    first, then = (
+        plan(World(one, SETTINGS, claims=everything), {}, NOW)
+        for one in (of, of.model_copy(update={"spec": off}))
+    )
+    return replace(then, objects=(*then.objects, *(item for item in first.objects if item["kind"] == "Job")))
 
 
 def names(of: SpecDecodeServer) -> set[str]:
@@ -61,6 +68,8 @@ def harmless(of: SpecDecodeServer, made: Plan) -> None:
         assert len(json.dumps(item)) < LARGEST
         if item["kind"] == "StatefulSet":
             harmless_pod(of, item["spec"]["template"])
+        if item["kind"] == "Job":
+            harmless_job(of, item)
         if item["kind"] == "ConfigMap":
             harmless_plan(LaunchPlan.model_validate_json(item["data"][PLAN_KEY]))
 
@@ -82,6 +91,37 @@ def harmless_pod(of: SpecDecodeServer, template: dict[str, Any]) -> None:
         assert mount.get("readOnly") or not mount["mountPath"].startswith("/models")
     assert selector(of).items() <= template["metadata"]["labels"].items()
     assert template["metadata"]["labels"][SERVER] == of.name
+
+
+def harmless_job(of: SpecDecodeServer, job: dict[str, Any]) -> None:
+    """Check that a preflight takes nothing and gives nothing but its answer."""
+    template = job["spec"]["template"]
+    pod = template["spec"]
+    assert violations(pod) == []
+    assert pod["automountServiceAccountToken"] is False
+    assert not {"serviceAccountName", "nodeName", "initContainers", "hostAliases"} & set(pod)
+    (container,) = pod["containers"]
+    assert container["args"] == ["preflight"]
+    assert not {"command", "envFrom", "lifecycle", "ports"} & set(container)
+    environment = {item["name"]: item.get("value", "") for item in container["env"]}
+    assert set(environment) == {"POD_UID", "SPECDEC_PLAN", "HOME"}
+    assert "$(" not in environment["SPECDEC_PLAN"]
+    harmless_plan(LaunchPlan.model_validate_json(environment["SPECDEC_PLAN"]))
+    assert container["image"].startswith("registry.example/")
+    assert ".." not in container["image"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert not [name for kind in container["resources"].values() for name in kind if "/" in name]
+    kinds = {kind for volume in pod["volumes"] for kind in set(volume) - {"name"}}
+    assert kinds <= {"emptyDir", "persistentVolumeClaim"}
+    writable = [mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")]
+    assert writable == ["/tmp"]
+    assert all(
+        volume.get("persistentVolumeClaim", {"readOnly": True})["readOnly"] for volume in pod["volumes"]
+    )
+    labels = template["metadata"]["labels"]
+    assert not selector(of).items() <= labels.items()
+    assert labels[SERVER] == of.name
+    assert job["spec"]["activeDeadlineSeconds"] <= 900
 
 
 def harmless_plan(launch: LaunchPlan) -> None:

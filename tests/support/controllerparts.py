@@ -16,7 +16,7 @@ from specdec.controller.loop import Planner, ServerLoop
 from specdec.controller.poller import Poller
 from specdec.controller.status import StatusWriter
 from specdec.controller.store import Store
-from specdec.engine.protocol import Answer, Envelope, Phase, Status
+from specdec.engine.protocol import Answer, Envelope, Phase, PreflightResult, Status
 from specdec.resources.labels import metadata
 from specdec.rollout.world import Evidence, Plan, Settings, World
 
@@ -58,6 +58,8 @@ class FakeAgents:
     answers: list[Answer] = field(default_factory=list)
     taken: list[tuple[str, str, Envelope]] = field(default_factory=list)
     asked: list[float] = field(default_factory=list)
+    found: dict[str, PreflightResult] = field(default_factory=dict)
+    preflights: list[str] = field(default_factory=list)
 
     async def status(self, address: str, *, since: int | None = None, wait: float = 0.0) -> Status:
         self.asked.append(asyncio.get_running_loop().time())
@@ -68,6 +70,12 @@ class FakeAgents:
         if address not in self.said:
             raise AgentError(f"agent at {address}: no answer")
         return self.said[address]
+
+    async def preflight(self, address: str, revision: str) -> PreflightResult:
+        self.preflights.append(revision)
+        if revision not in self.found:
+            raise AgentError(f"agent at {address}: no answer")
+        return self.found[revision]
 
     async def command(self, address: str, pod_uid: str, envelope: Envelope) -> Answer:
         self.taken.append((address, pod_uid, envelope))

@@ -17,5 +17,5 @@ def violations(pod: dict[str, Any]) -> list[str]:
         own = container["securityContext"]
         broken += [] if own["allowPrivilegeEscalation"] is False else ["allowPrivilegeEscalation"]
         broken += [] if own["capabilities"] == {"drop": ["ALL"]} else ["capabilities"]
-        broken += ["hostPort"] if any("hostPort" in port for port in container["ports"]) else []
+        broken += ["hostPort"] if any("hostPort" in port for port in container.get("ports", ())) else []
     return broken

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from specdec.api.preflight import Preflight, PreflightMode
 from specdec.engine.protocol import (
     Candidate,
     CandidateState,
@@ -15,6 +16,7 @@ from specdec.engine.protocol import (
     Drain,
     LaunchPlan,
     Phase,
+    PreflightResult,
     Probe,
     ProbeResult,
     Promote,
@@ -34,6 +36,19 @@ CARRIED_SECONDS = 4.0
 """What is in flight at a resume ends within this time, evenly."""
 HOLES = 0.3
 """What is left of a drafter's quality and speed on a request whose draft KV has holes."""
+
+
+def judged(revision: str, wish: Preflight, model: Model | None, now: float) -> PreflightResult:
+    """What the preflight finds in a folder."""
+    code = model.fault if model else "FileMissing"
+    known = [] if code in wish.skip_checks or not code else [[code, "E", f"found {code}", "none"]]
+    report = {
+        "engineVersion": "0.5.23", "findings": known, "more": 0, "repairs": [], "digests": {},
+        "skipped": [code] if code and not known else [],
+    }  # fmt: skip
+    return PreflightResult(revision=revision, settings=wish.settings, at=exact(now), report=report)
+
+
 ENGINE = "sglang-0.5.23-cpu"
 LIVING = (CandidateState.STAGING, CandidateState.SWAPPING, CandidateState.PROBING, CandidateState.SERVING)
 
@@ -46,6 +61,8 @@ class Model:
     """Chance that one draft token is right."""
     refusal: str = ""
     """Reason for which an engine refuses to load it."""
+    fault: str = ""
+    """Code of the preflight's finding that blocks it."""
     contents: str = ""
     """What its digest is made from; its path by default."""
     speedup: float = 1.5
@@ -80,6 +97,7 @@ class FakeAgent:
     max_steps: int = 0
     assignment: int = 0
     candidate: Candidate | None = None
+    preflight: PreflightResult | None = None
     probe: ProbeResult | None = None
     warmup: ProbeResult | None = None
     counters: dict[str, Counters] = field(default_factory=dict)
@@ -122,6 +140,7 @@ class FakeAgent:
             drafting_until=exact(self.for_now[1]) if self.for_now else "",
             in_flight=self.busy if self.now - self.served_at < BUSY_SECONDS else 0,
             candidate=self.candidate,
+            preflight=self.preflight,
             probe=self.probe,
             warmup=self.warmup,
             counters=tuple(self._told(row) for row in self.counters.values()),
@@ -267,9 +286,10 @@ class FakeAgent:
             return
         self.paths[drafter.revision] = drafter.path
         model = self.models.get(drafter.path)
-        if model is None or model.refusal:
+        refused = self._refused(drafter.revision, self.plan.preflight)
+        if model is None or refused:
             self.serving = ""
-            self.reason = model.refusal if model else "FileMissing"
+            self.reason = refused if model else "FileMissing"
             self.message = f"started without the drafter: {drafter.path} " + (
                 "is refused" if model else "is no folder: check the claim and the path"
             )
@@ -281,6 +301,17 @@ class FakeAgent:
             self.reason, self.message = "DeadDrafter", "drafting is off: no drafts are accepted"
         self._apply_drafting()
 
+    def _refused(self, revision: str, wish: Preflight) -> str:
+        """Judge a folder as the spec wishes, then load it; says for which reason it is refused."""
+        model = self.models.get(self.paths[revision])
+        if model is None:
+            return "FileMissing"
+        if wish.mode is not PreflightMode.OFF:
+            self.preflight = judged(revision, wish, model, self.now)
+            if model.fault and wish.mode is PreflightMode.ENFORCE and model.fault not in wish.skip_checks:
+                return model.fault
+        return model.refusal or ("TensorsNotConsumed" if model.fault else "")
+
     def _swap(self, command: Swap) -> None:
         drafter = command.drafter
         self.paths[drafter.revision] = drafter.path
@@ -288,17 +319,20 @@ class FakeAgent:
         self.deadline = None
         self.due = self.now + STAGE_SECONDS
         self._confirm_within = command.confirm_within_seconds
+        self._wish = command.preflight
 
     def _candidate_moves_on(self, now: Candidate) -> None:
         model = self.models.get(self.paths[now.revision])
+        staging = now.state is CandidateState.STAGING
+        refused = self._refused(now.revision, self._wish) if staging else ""
         match now.state:
             case CandidateState.STAGING if model is None:
                 self._note(state=CandidateState.REFUSED, reason="FileMissing", message="is no folder")
                 self.serving = self.promoted
-            case CandidateState.STAGING if model and model.refusal:
+            case CandidateState.STAGING if refused:
                 self._note(
                     state=CandidateState.REFUSED,
-                    reason=model.refusal,
+                    reason=refused,
                     message="24 tensors of the checkpoint fit no parameter",
                     digest=self._digest(now.revision),
                 )

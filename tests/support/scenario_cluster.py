@@ -8,17 +8,29 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from tests.support.scenario_agent import FakeAgent, Model
+from tests.support.scenario_agent import FakeAgent, Model, judged
 
 from specdec.api.v1alpha1 import SpecDecodeServer, SpecDecodeServerStatus
+from specdec.controller.status import essence, rendered
 from specdec.engine.protocol import LaunchPlan, Phase
 from specdec.resources import launch_plan_of, revision_record
 from specdec.resources.labels import RESTART_HASH
+from specdec.resources.preflight import KEPT_SECONDS
 from specdec.rollout.evidence import Judge
 from specdec.rollout.plan import plan
-from specdec.rollout.world import ClaimView, Event, Plan, PodView, RevisionRecord, Settings, World
+from specdec.rollout.world import (
+    ClaimView,
+    Event,
+    Plan,
+    PodView,
+    PreflightJob,
+    RevisionRecord,
+    Settings,
+    World,
+)
 
 STEP_SECONDS = 0.5
+JOB_SECONDS = 2.0
 SETTINGS = Settings("registry.example/specdec/engine:1", ("registry.example/specdec/",))
 
 
@@ -36,6 +48,24 @@ class FakePod:
     silent_since: float | None = None
     heard: Any = None
     trouble: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class FakeJob:
+    """One preflight's Job."""
+
+    order: LaunchPlan
+    created: float
+    trouble: dict[str, str] = field(default_factory=dict)
+
+    def view(self, name: str, models: dict[str, Model], now: float) -> PreflightJob:
+        """What the planner sees of it."""
+        assert self.order.drafter is not None
+        pod = PodView(f"{name}-x", f"uid-of-{name}", self.created)
+        revision, done = self.order.revision, now - self.created >= JOB_SECONDS and not self.trouble
+        model = models.get(self.order.drafter.path)
+        result = judged(revision, self.order.preflight, model, now) if done else None
+        return PreflightJob(name, revision, self.created, result, pod=replace(pod, **self.trouble))
 
 
 @dataclass
@@ -59,6 +89,8 @@ class FakeCluster:
     launch_plan: LaunchPlan | None = None
     workload: dict[str, Any] | None = None
     status: SpecDecodeServerStatus = field(default_factory=SpecDecodeServerStatus)
+    jobs: dict[str, FakeJob] = field(default_factory=dict)
+    jobs_made: int = 0
     request: str = ""
     events: list[Event] = field(default_factory=list)
     told_at: list[float] = field(default_factory=list)
@@ -105,6 +137,7 @@ class FakeCluster:
             launch_plan=self.launch_plan,
             workload=self.workload,
             request=self.request,
+            preflights=tuple(job.view(name, self.models, self.now) for name, job in self.jobs.items()),
         )
 
     def edit(self, **spec: Any) -> None:
@@ -132,9 +165,14 @@ class FakeCluster:
                 if pod.name not in self.idle:
                     pod.agent.serve(self.rng.randint(10, 14), self.hard_traffic.get(pod.name, 1.0))
         self._statefulset()
+        kept = JOB_SECONDS + KEPT_SECONDS
+        self.jobs = {
+            name: job for name, job in self.jobs.items() if self.now - job.created < kept or job.trouble
+        }
         down = sum(not self._ready(pod) for pod in self.pods.values() if pod.was_ready)
         self.most_down = max(self.most_down, down)
         shape = [(pod.uid, self._ready(pod), pod.agent.phase) for pod in self.pods.values()]
+        shape += [(name, self.now - job.created >= JOB_SECONDS) for name, job in self.jobs.items()]
         if shape != self.shape:  # the watches wake the loop
             self.shape, self.next_pass = shape, self.now
         if self.operator and self.now >= self.next_pass:
@@ -179,7 +217,8 @@ class FakeCluster:
             yield partial(self._posted, made.events)
 
     def _told(self, fresh: SpecDecodeServerStatus) -> None:
-        self.status_writes += 1
+        # Figures alone move with the traffic; the writer lets them wait.
+        self.status_writes += essence(rendered(fresh)) != essence(rendered(self.status))
         self.status = fresh
 
     def _posted(self, events: tuple[Event, ...]) -> None:
@@ -202,6 +241,12 @@ class FakeCluster:
             case "ControllerRevision":
                 record = revision_record(manifest)
                 self.revisions[record.name] = replace(record, uid=f"uid-of-{record.name}")
+            case "Job" if manifest["metadata"]["name"] not in self.jobs:
+                self.jobs_made += 1
+                (container,) = manifest["spec"]["template"]["spec"]["containers"]
+                (text,) = [item["value"] for item in container["env"] if item["name"] == "SPECDEC_PLAN"]
+                job = FakeJob(LaunchPlan.model_validate_json(text), self.now, dict(self.trouble))
+                self.jobs[manifest["metadata"]["name"]] = job
             case "StatefulSet":
                 self.workload = manifest
                 self._statefulset()

@@ -21,8 +21,8 @@ ENGINE, TARGET = "sglang-0.5.23-cpu", "sha256:target"
 
 
 def server(version: str | None = "v1", **spec: Any) -> SpecDecodeServer:
-    """A server that asks for a drafter version."""
-    wanted: dict[str, Any] = {"target": {"model": "pvc://models/target"}}
+    """A server that asks for a drafter version; without a preflight, whose tables say `preflight={"mode": ...}`."""
+    wanted: dict[str, Any] = {"target": {"model": "pvc://models/target"}, "preflight": {"mode": "Off"}}
     if version:
         wanted["drafter"] = {"model": f"pvc://models/drafters/{version}"}
     metadata = {"name": "kimi", "namespace": "llm", "uid": "uid-0", "generation": 3}

@@ -100,7 +100,7 @@ def claim(namespace: str, *, name: str = "models", folder: str = "demo", mode: s
 
 def engine_pods(namespace: str, name: str = "kimi") -> list[Object]:
     """Fetch a server's engine pods."""
-    return items("pods", namespace, f"specdec.dev/server={name}")
+    return items("pods", namespace, f"app.kubernetes.io/component=engine,specdec.dev/server={name}")
 
 
 def agent(namespace: str, pod: str = "kimi-0") -> Object:

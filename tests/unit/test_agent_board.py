@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+from specdec.api.preflight import Preflight
 from specdec.engine.agent.board import Board, fitted, with_report
 from specdec.engine.loopback import Report
 from specdec.engine.protocol import (
@@ -14,6 +15,8 @@ from specdec.engine.protocol import (
     Source,
     Status,
 )
+from specdec.preflight.finding import Finding, Severity
+from specdec.preflight.report import Report as Judged
 
 
 def counters(revision: str, source: Source = Source.TRAFFIC, steps: int = 3) -> Counters:
@@ -49,6 +52,19 @@ def test_the_serial_changes_with_what_matters():
     board.change(phase=Phase.SERVING)
     board.change(phase=Phase.SERVING)
     assert board.status.serial == first + 1
+
+
+def test_a_preflight_is_named_in_the_status_and_told_when_asked_for():
+    board = Board("uid")
+    findings = tuple(Finding(f"Code{n}", Severity.ERROR, "x" * 900, "y" * 900, "h", "s") for n in range(40))
+    board.judged(Judged("d", "t", "0.5.23", findings=findings), "c", Preflight())
+    told = fitted(board.status.model_copy(update={"counters": (counters("a"),)}))
+    assert b'"preflight":{"revision":"c"' in told
+    assert b"Code0" not in told
+    found, whole = board.reports["c"]
+    assert len(found.model_dump_json(by_alias=True)) <= 4096
+    assert found.at == board.status.preflight.at
+    assert len(whole.findings) == 40
 
 
 async def test_a_waiter_wakes_with_the_change():

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from specdec.api.preflight import Preflight
 from specdec.engine.agent import candidacy as subject
 from specdec.engine.agent.board import Board
 from specdec.engine.agent.failures import Blame, Failure
+from specdec.engine.agent.judging import STANDARD
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError
 from specdec.engine.agent.probe import Finding
 from specdec.engine.agent.slot import Staged
 from specdec.engine.agent.staging import Overlay
-from specdec.engine.loopback import Outcome, Report
+from specdec.engine.loopback import Outcome
+from specdec.engine.loopback import Report as Counted
 from specdec.engine.protocol import (
     Candidate,
     CandidateState,
@@ -31,6 +34,7 @@ from specdec.engine.protocol import (
     SetDrafting,
     Swap,
 )
+from specdec.preflight.report import Report
 
 pytestmark = pytest.mark.looptime
 
@@ -53,21 +57,26 @@ class Slot:
         self.steps = 3
         self.refused: dict[str, str] = {}
         self.slow: dict[str, float] = {}
+        self.reports: dict[str, Report] = {}
         self.silent_until = 0.0
         self.silent_after_commit = False
         self.trail: list[str] = []
         self.loopback = self
         self._numbers = iter(range(1, 1000))
 
-    async def report(self) -> Report:
+    async def report(self) -> Counted:
         if asyncio.get_running_loop().time() < self.silent_until:
             raise EngineUnreachableError("silent")
-        return Report(rank=0, sglang="0", patches=(), revision=self.serves, steps=self.steps, states=(0, 3))
+        return Counted(rank=0, sglang="0", patches=(), revision=self.serves, steps=self.steps, states=(0, 3))
 
     async def keep_staged(self, home: Staged) -> Staged:
         return home
 
-    async def stage(self, drafter: DrafterRef) -> Staged:
+    async def stage(
+        self, drafter: DrafterRef, wish: Preflight = STANDARD, tell: Callable[[Report], None] = print
+    ) -> Staged:
+        if drafter.revision in self.reports:
+            tell(self.reports[drafter.revision])
         await asyncio.sleep(self.slow.get(drafter.revision, 0.1))
         if drafter.revision in self.refused:
             raise OrderRefusedError(self.refused[drafter.revision], "no")
@@ -217,6 +226,18 @@ async def test_a_refused_candidate_never_serves(monkeypatch, order):
         assert scene.slot.serves == "home"
         assert not scene.candidacy.judge(Promote(revision="b")).accepted
         assert not scene.candidacy.judge(Confirm(revision="b", within_seconds=9)).accepted
+
+
+async def test_what_the_preflight_found_is_told_even_if_the_swap_fails_later(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.slot.reports["b"] = Report("b", "t", "0.5.23")
+        scene.slot.refused["b"] = "ConfigDiffers"
+        scene.swap("b")
+        await asyncio.sleep(2)
+        told = scene.board.status.preflight
+        assert told is not None
+        assert (told.revision, told.settings) == ("b", Preflight().settings)
+        assert scene.candidate.reason == "ConfigDiffers"
 
 
 async def test_a_newer_swap_ends_the_staging_of_the_older(monkeypatch):

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 from tests.support.models import make
+from tests.support.models.broken import truncated
 from tests.support.models.mendable import absolute_token_map, wrapped
 
+from specdec.api.preflight import Preflight, PreflightMode
 from specdec.engine.agent import judging
 from specdec.engine.agent.staging import make_overlay
 from specdec.engine.protocol import DrafterRef
 from specdec.preflight.checkpoint import CheckpointRefusedError, read_config
+from specdec.preflight.preflight import RepairMode
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +39,53 @@ def test_names_that_feed_nothing_are_refused_by_the_headers(models):
     assert caught.value.reason == "ParametersNotFed"
 
 
+@pytest.mark.parametrize(
+    ("wish", "verdict"),
+    [({"mode": "Warn"}, "Blocked"), ({"mode": "Off"}, None), ({"skipChecks": ["ParametersNotFed", "TensorsDropped"]}, "Passed")],
+)  # fmt: skip
+def test_the_spec_says_what_follows_from_a_finding(models, wish, verdict):
+    config = read_config(models / "renamed")
+    found = judging.judged(models / "renamed", config, around(models), Preflight.model_validate(wish))
+    assert (found.report.verdict.value if found.report else None) == verdict
+
+
+def test_repairs_are_made_in_every_mode_unless_nobody_may(models, tmp_path):
+    state, mounted = tmp_path / "state", tmp_path / "models"
+    drafter = DrafterRef(revision="r", version="v", path=str(mounted / "one"))
+    wrapped(mounted / "one")
+    for mode in PreflightMode:
+        overlay = make_overlay(state, mounted, drafter, around(models), Preflight(mode=mode))
+        assert (overlay.folder / "overlay.json").exists()
+    never = Preflight(mode=PreflightMode.WARN, repair=RepairMode.NEVER)
+    overlay = make_overlay(state, mounted, drafter, around(models), never)
+    assert not (overlay.folder / "overlay.json").exists()
+    assert overlay.repairs == ()
+    with pytest.raises(judging.PreflightRefusedError) as caught:
+        make_overlay(state, mounted, drafter, around(models), Preflight(repair=RepairMode.NEVER))
+    assert caught.value.report.blocking
+
+
+def test_files_that_cannot_be_linked_are_reported_as_well(models, tmp_path):
+    mounted = tmp_path / "models"
+    truncated(mounted / "one")
+    drafter = DrafterRef(revision="r", version="v", path=str(mounted / "one"))
+    with pytest.raises(judging.PreflightRefusedError) as caught:
+        make_overlay(tmp_path / "state", mounted, drafter, around(models))
+    assert caught.value.report.reason == "FileTruncated"
+
+
 def test_what_is_wrong_without_a_drafter_is_not_the_drafters_fault(models):
     surroundings = around(models, "--enable-dp-attention", "--pp-size", "2")
     assert surroundings.known, "some finding of the arguments alone"
     judging.judged(models / "good", read_config(models / "good"), surroundings)
+
+
+def test_what_is_odd_without_a_drafter_is_not_said_of_the_drafter(models):
+    surroundings = around(models, "--disable-cuda-graph")
+    assert "GraphsSwitchedOff" in {finding.code for finding in surroundings.said}
+    found = judging.judged(models / "good", read_config(models / "good"), surroundings)
+    assert found.report
+    assert "GraphsSwitchedOff" not in {finding.code for finding in found.report.findings}
 
 
 def test_a_version_that_nobody_knows_is_left_to_the_strict_load(models):

@@ -19,12 +19,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.support.agentpod import AgentPod
 from tests.support.models import make
 
+from specdec.api.preflight import Preflight, PreflightMode
 from specdec.engine.protocol import (
     CandidateState,
     Confirm,
     Drafting,
     Drain,
     Phase,
+    PreflightResult,
     Probe,
     Promote,
     Rollback,
@@ -33,6 +35,7 @@ from specdec.engine.protocol import (
     Swap,
 )
 from specdec.engine.signing import sign
+from specdec.preflight.report import expanded, read
 
 STAND_IN = Path(__file__).parents[1] / "support" / "stand_in"
 QUALITIES = {"kimi": 0, "good": 1.0, "q70": 0.7, "q40": -1, "dead": 0.0, "renamed": 1.0, "embedding": 2.0}
@@ -130,6 +133,30 @@ def test_a_candidates_whole_life(healthy):
     assert settled(healthy, "q40").candidate.reason == "TensorsNotConsumed", "by the strict load"
     healthy.command(Probe(id="p1", revision="r-q70"))
     assert healthy.wait(lambda status: status.probe.id == "p1", 10, "the probe").probe.passed
+
+
+def test_what_the_preflight_found_is_told_when_it_is_asked_for(healthy):
+    healthy.command(Swap(drafter=healthy.drafter("renamed"), confirm_within_seconds=60))
+    named = settled(healthy, "renamed").preflight
+    assert (named.revision, named.settings, named.report) == ("r-renamed", Preflight().settings, {})
+    code, body = healthy.get("/preflight?revision=r-renamed")
+    assert (code, len(body) <= 4096) == (200, True)
+    found = PreflightResult.model_validate_json(body)
+    assert found.at == named.at
+    assert expanded(found.report).reason == "ParametersNotFed"
+    whole = read(json.loads(healthy.get("/preflight")[1])["r-renamed"])
+    assert (whole.reason, whole.layout) == ("ParametersNotFed", "SGLang EAGLE-3")
+    assert healthy.get("/preflight?revision=r-nowhere")[0] == 404
+
+
+def test_a_swap_says_how_its_drafter_is_judged(healthy):
+    back = healthy.status().promoted
+    for mode in (PreflightMode.OFF, PreflightMode.WARN):
+        wish = Preflight(mode=mode)
+        healthy.command(Swap(drafter=healthy.drafter("renamed"), confirm_within_seconds=60, preflight=wish))
+        assert settled(healthy, "renamed").candidate.state is CandidateState.SERVING
+        healthy.command(Rollback(revision="r-renamed", reason="Superseded"))
+        healthy.wait(lambda status: status.revision == back, 10, "the way back")
 
 
 def test_commands_are_fenced(healthy):

@@ -50,7 +50,7 @@ def slot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> DrafterSlot:
         "long": overlay("long", arguments=("--x", "1")),
     }
 
-    async def link(_state: Path, _models: Path, drafter: DrafterRef, _around: object) -> Overlay:
+    async def link(_state: Path, _models: Path, drafter: DrafterRef, *_: object) -> Overlay:
         return made[drafter.revision]
 
     async def digest(staged: Overlay) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from lupa import LuaRuntime
 from tests.support.scenario import Scenario
+from tests.support.scenario_agent import Model
 
 from specdec.controller.status import rendered
 
@@ -62,7 +63,22 @@ def new() -> Scenario:
 @story("Progressing", "EnginesStarting")
 def starting() -> Scenario:
     scenario = begun()
+    scenario.when.time(3)
+    return scenario
+
+
+@story("Progressing", "PreflightPending: .*v1 is judged before an engine starts with it")
+def judged_by_its_headers() -> Scenario:
+    scenario = begun()
     scenario.when.time(1)
+    return scenario
+
+
+@story("Degraded", "DrafterRejected: .*preflight: ParametersNotFed")
+def blocked_by_its_headers() -> Scenario:
+    scenario = Scenario()
+    scenario.given.drafters(v1=Model(fault="ParametersNotFed")).server("v1")
+    scenario.when.time(30)
     return scenario
 
 

@@ -283,7 +283,8 @@ def test_plan_of_a_new_server(stage):
     result = stage.call("plan", "-f", "-", stdin=yaml.safe_dump(text))
     assert result.exit_code == 0
     assert "FirstStart  llm/new: engines would be created and start with v3" in result.output
-    assert "create StatefulSet new" in result.output
+    assert "the preflight judges v3 first, in a Job" in result.output
+    assert "create Job new-check-" in result.output
     assert "--default-image says it" in result.output
 
 

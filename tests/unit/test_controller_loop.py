@@ -279,7 +279,22 @@ async def test_a_candidate_is_confirmed_five_times_in_its_time_however_often_the
         await asyncio.sleep(0.1)
     task.cancel()
     assert 5 <= len(parts.agents.taken) <= 6
-    assert parts.agents.asked == []
+    assert len(parts.agents.asked) == 1, "before the first pass, and for no Confirm"
+
+
+async def test_agents_are_asked_before_the_first_pass_or_what_serves_would_seem_to_start():
+    heard: list[int] = []
+
+    def planner(world: World, evidence: Evidence, now: float) -> Plan:
+        heard.append(len(parts.poller.heard))
+        return Plan((), requeue_after=5)
+
+    parts = Parts(planner)
+    parts.add(server())
+    parts.add(pod())
+    parts.agents.said["10.0.0.1"] = status()
+    await run_for(parts, 3)
+    assert heard == [1]
 
 
 async def test_news_without_end_make_no_hot_loop():

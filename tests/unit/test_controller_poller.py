@@ -5,6 +5,8 @@ import asyncio
 import pytest
 from tests.support.controllerparts import KEY, Parts, calm, pod, status
 
+from specdec.engine.protocol import PreflightResult
+
 pytestmark = pytest.mark.looptime
 
 
@@ -71,3 +73,27 @@ async def test_a_pod_that_is_gone_is_forgotten():
     await asyncio.sleep(1)
     task.cancel()
     assert parts.poller.heard == {}
+
+
+async def test_what_the_preflight_found_is_asked_for_once():
+    parts = Parts(calm)
+    parts.add(pod())
+    named = PreflightResult(revision="demo-1", settings="s", at="2026-01-01T00:00:00Z")
+    parts.agents.said["10.0.0.1"] = status(preflight=named)
+    await polled(parts, 12)
+    assert parts.poller.heard["pod-uid"].status.preflight == named
+    whole = named.model_copy(update={"report": {"findings": []}})
+    parts.agents.found["demo-1"] = whole
+    parts.agents.preflights.clear()
+    await polled(parts, 60)
+    assert parts.poller.heard["pod-uid"].status.preflight == whole
+    assert parts.agents.preflights == ["demo-1"]
+
+
+async def test_the_pod_of_a_preflights_job_has_no_agent():
+    parts = Parts(calm)
+    judge = pod("demo-check-1-x", "10.0.0.7", "another")
+    judge["metadata"]["labels"]["app.kubernetes.io/component"] = "preflight"
+    parts.add(judge)
+    await polled(parts, 10)
+    assert parts.agents.asked == []

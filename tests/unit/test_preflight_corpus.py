@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from specdec.preflight.facts import Case, Convention, Declared
 from specdec.preflight.finding import Severity
 from specdec.preflight.preflight import Request, preflight
 from specdec.preflight.repair import mend
+from specdec.preflight.report import Verdict, expanded
 from specdec.preflight.source import LocalFolder
 from specdec.preflight.stories import LIVE, STORIES
 
@@ -125,9 +127,36 @@ def test_a_skipped_code_does_not_block_and_stays_visible():
 def test_a_compact_report_fits_a_termination_message_and_keeps_the_first_code(tmp_path):
     fixture = absolute().with_config(norm_before_residual=True, vocab_size=7, hidden_size=64)
     report = judged(fixture).report
-    assert len(report.compact()) <= 4096
-    assert len(report.compact(900)) <= 900
-    assert report.reason in report.compact(900)
+    for most in (4096, 900, 300):
+        compact = report.compact(most)
+        assert len(json.dumps(compact, separators=(",", ":"))) <= most
+        read = expanded(compact)
+        assert (read.reason, read.verdict) == (report.reason, report.verdict)
+        assert len(read.findings) + read.left_out == len(report.findings)
+    assert expanded(report.compact()).blocking[0].sentence.startswith(report.blocking[0].found[:40])
+
+
+def test_what_is_read_back_moves_no_cursor():
+    row = ["Code\x1b[2J", "E", "found\x1b]0;x\x07", "expected\u202e"]
+    compact = {
+        "engineVersion": "1",
+        "findings": [row],
+        "more": 0,
+        "repairs": ["\x1b"],
+        "skipped": [],
+        "digests": {},
+    }
+    text = json.dumps(expanded(compact).to_json(), ensure_ascii=False)
+    assert not set("\x1b\x07\u202e") & set(text)
+    assert expanded(compact).verdict is Verdict.BLOCKED
+
+
+@pytest.mark.parametrize(
+    "content", [{}, {"findings": 3}, {"engineVersion": "1", "findings": [[1]], "more": "x"}]
+)
+def test_what_is_no_compact_report_is_said(content):
+    with pytest.raises(ValueError, match=r"operator and engine differ in version|invalid literal"):
+        expanded(content)
 
 
 def test_a_small_target_of_another_width_is_named(tmp_path):

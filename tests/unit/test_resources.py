@@ -10,8 +10,14 @@ from tests.support.podsecurity import violations
 
 from specdec.api.v1alpha1 import SpecDecodeServer
 from specdec.engine.protocol import AGENT_PORT, ENGINE_PORT, LaunchPlan
-from specdec.resources import controller_revision, launch_plan_of, manifests, revision_record
-from specdec.resources.labels import REVISION_OF, selector
+from specdec.resources import (
+    controller_revision,
+    launch_plan_of,
+    manifests,
+    preflight_job,
+    revision_record,
+)  # fmt: skip
+from specdec.resources.labels import REVISION_OF, is_engine, selector
 from specdec.rollout import revisions
 from specdec.rollout.world import RevisionRecord, Settings, World
 
@@ -42,6 +48,7 @@ def launch_plan(of: SpecDecodeServer, revision: RevisionRecord) -> LaunchPlan:
         served_name=of.spec.target.served_name or of.name,
         drafter=revisions.drafter_ref(revision),
         num_steps=of.spec.num_steps,
+        preflight=of.spec.preflight,
     )
 
 
@@ -64,6 +71,49 @@ def test_manifests_are_as_in_the_golden_file(case: str, golden: Compare):
 def test_pods_meet_the_restricted_pod_security_standard(case: str):
     pod = one(made(server(case)), "StatefulSet")["spec"]["template"]["spec"]
     assert violations(pod) == []
+
+
+def job(case: str, **spec: Any) -> dict[str, Any]:
+    of = server(case, **spec)
+    return preflight_job(of, record(of), launch_plan(of, record(of)), "registry.example/engine:1")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_preflights_job_is_restricted_and_takes_no_gpu(case: str):
+    pod = job(case)["spec"]["template"]["spec"]
+    assert violations(pod) == []
+    assert set(pod["containers"][0]["resources"]["requests"]) == {"cpu", "memory"}
+    assert pod["automountServiceAccountToken"] is False
+
+
+def test_the_preflight_runs_where_engines_may():
+    engine = one(made(server("full")), "StatefulSet")["spec"]["template"]["spec"]
+    pod = job("full")["spec"]["template"]["spec"]
+    for field in ("nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets"):
+        assert pod[field] == engine[field]
+
+
+def test_no_service_budget_or_workload_takes_a_preflight_for_an_engine():
+    of = server("full")
+    labels = job("full")["spec"]["template"]["metadata"]["labels"]
+    assert not selector(of).items() <= labels.items()
+    assert not is_engine({"metadata": {"labels": labels}})
+
+
+def test_a_preflights_job_is_named_after_all_that_its_answer_depends_on():
+    names = {
+        job("full", **spec)["metadata"]["name"]
+        for spec in (
+            {},
+            {"drafter": {"model": "pvc://drafters/other"}},
+            {"preflight": {"skipChecks": ["HeadTied"]}},
+            {"speculation": {"numSteps": 5}},
+            {"engine": {"scheduling": {"nodeSelector": {"a": "b"}}}},
+        )
+    }
+    assert len(names) == 5
+    assert job("full") == job("full")
+    assert max(map(len, names)) <= 63
 
 
 def test_the_checker_of_pod_security_sees_what_is_wrong():

@@ -192,7 +192,8 @@ def test_promotion_raises_the_assignment_above_all_that_was_said():
 
 
 def test_a_rollback_writes_no_launch_plan():
-    assert launched(planned(asks_v2(serving(V1, V2)), v2=BAD)) == launch(V1)
+    of = asks_v2(serving(V1, V2))
+    assert launched(planned(of, v2=BAD)) == launch(V1, preflight=of.server.spec.preflight)
 
 
 def test_the_first_deployment_starts_at_once_with_what_the_spec_says():

@@ -25,6 +25,8 @@ class ConditionType(StrEnum):
     """The operator can't get to what the spec says without a person."""
     ACCEPTANCE_HEALTHY = "AcceptanceHealthy"
     """Live traffic accepts enough of the drafter's tokens."""
+    PREFLIGHT_PASSED = "PreflightPassed"
+    """Config and headers of the spec's drafter show no fault; the reason of False is the first blocking finding's code."""
 
 
 class Reason(StrEnum):
@@ -72,6 +74,17 @@ class Reason(StrEnum):
     """An object could not be written, or an agent did not take a command; the operator goes on trying."""
     PROGRESSING = "Progressing"
     """Not stalled."""
+
+    PREFLIGHT_PASSED = "PreflightPassed"
+    """The preflight of the spec's drafter found nothing that blocks."""
+    PREFLIGHT_PENDING = "PreflightPending"
+    """No preflight of the spec's drafter has ended yet."""
+    PREFLIGHT_BLOCKED = "PreflightBlocked"
+    """The preflight blocks the spec's drafter, so no engine is started; PreflightPassed says why."""
+    PREFLIGHT_OFF = "PreflightOff"
+    """preflight.mode is Off: nothing is judged before the engine loads it."""
+    PREFLIGHT_NOT_RUN = "PreflightNotRun"
+    """The preflight's Job ended without an answer; another one is made."""
 
     PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
     """A rollout made no progress for rollout.progressDeadlineSeconds."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from specdec.api.base import ApiModel, Condition, Decimal, ModelUri, Name, rule, rules
+from specdec.api.preflight import Preflight, PreflightStatus
 
 
 class Mode(StrEnum):
@@ -231,6 +232,8 @@ class SpecDecodeServerSpec(ApiModel):
     """The user's floor: a drafter below it is rolled back."""
     rollout: RolloutSettings = RolloutSettings()
     """How a new drafter becomes the active one."""
+    preflight: Preflight = Preflight()
+    """How a drafter is judged by its headers before it may serve."""
     engine: Engine = Engine()
     """SGLang and the pod that it runs in."""
     revision_history_limit: Annotated[int, Field(ge=1, le=50)] = 10
@@ -331,6 +334,8 @@ class SpecDecodeServerStatus(ApiModel):
     """Engine build."""
     quarantine: Annotated[tuple[QuarantineEntry, ...], Field(max_length=20)] = ()
     """Drafters that are refused."""
+    preflight: PreflightStatus | None = None
+    """What the preflight of the spec's drafter found."""
     drafting_off_since: str = ""
     """Since when drafting is off in place, RFC 3339; rollout.fallbackRestartSeconds counts from here."""
     slower_since: str = ""

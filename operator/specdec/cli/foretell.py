@@ -9,7 +9,7 @@ from typing import Any
 
 from specdec.acceptance.judge import Floor
 from specdec.api.conditions import ConditionType, Reason, find
-from specdec.controller.kinds import KINDS
+from specdec.controller.kinds import JOB, KINDS
 from specdec.controller.noop import unchanged
 from specdec.controller.store import Store
 from specdec.engine.protocol import Swap
@@ -170,6 +170,8 @@ def _further(change: Change, course: Course) -> Iterator[str]:
     if course not in {Course.FIRST_START, Course.RESTART, Course.IN_PLACE}:
         return
     spec, desired, launched = change.world.server.spec, change.desired, change.launched
+    if any(item["kind"] == JOB.kind for item in change.plan.objects):
+        yield f"the preflight judges {version(desired)} first, in a Job: engines stay as they are if it blocks"
     if drafter_ref(desired) is None or (launched is not None and launched.name == desired.name):
         return  # nothing is on trial
     swapped = [order.pod for order in change.plan.commands if isinstance(order.command, Swap)]

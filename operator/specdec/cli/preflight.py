@@ -1,25 +1,33 @@
-"""`kubectl specdec preflight`: works on files, needs no cluster."""
+"""`kubectl specdec preflight`: works on files and needs no cluster; with a server's name it shows what its preflight found."""
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import replace
 
 import click
 
-from specdec.cli.render import explained, human
+from specdec.cli.cluster import where_options
+from specdec.cli.judged import live
+from specdec.cli.render import explained, formatted
 from specdec.cli.sources import source_of
 from specdec.preflight.arguments import Arguments, parsed, rendered
 from specdec.preflight.facts import PLUGIN_PATCHES, Convention, Declared
 from specdec.preflight.preflight import RepairMode, Request
 from specdec.preflight.preflight import preflight as judge
-from specdec.preflight.report import Report
 from specdec.preflight.source import LocalFolder
 from specdec.preflight.stories import STORIES
 
+EXAMPLES = """\b
+Examples:
+  kubectl specdec preflight kimi -n llm          what the last preflight of the server's drafter found
+  kubectl specdec preflight --drafter drafters/v2 --target kimi-k2.5 --engine-version 0.5.23
+  kubectl specdec preflight --explain ParametersNotFed
+"""
 
-@click.command()
+
+@click.command(epilog=EXAMPLES)
+@click.argument("name", required=False)
 @click.option("--drafter", metavar="PATH|hf://ORG/NAME@REV", help="The drafter's folder or repository.")
 @click.option("--target", metavar="PATH|hf://ORG/NAME@REV", help="The target's folder or repository.")
 @click.option(
@@ -54,9 +62,10 @@ from specdec.preflight.stories import STORIES
     "--output", "-o", type=click.Choice(["human", "json", "yaml"]), default="human", show_default=True
 )
 @click.option("--explain", metavar="CODE", help="Tell a finding's story and leave.")
+@where_options
 @click.pass_context
 def preflight(ctx: click.Context, /, **given: object) -> None:  # fmt: skip
-    """Judge a drafter for a target and an SGLang version, by headers alone.
+    """Judge a drafter for a target and an SGLang version, by headers alone; NAME shows a live server's last result.
 
     Exits with 0 if it passes, 1 if something blocks, 2 if something could not be judged.
     """
@@ -64,13 +73,19 @@ def preflight(ctx: click.Context, /, **given: object) -> None:  # fmt: skip
     if code := options.text("explain"):
         _explain(code)
         return
+    if name := options.text("name"):
+        if options.text("drafter"):
+            raise click.UsageError("give NAME or --drafter, not both")
+        where = {key: options.text(key) for key in ("namespace", "context", "kubeconfig")}
+        live(**where, name=name, output=options.text("output"))
+        return
     if not options.text("drafter"):
-        raise click.UsageError("give --drafter (and --target), or --explain CODE")
+        raise click.UsageError("give --drafter (and --target), a server's NAME, or --explain CODE")
     request = options.request()
     report = judge(request).report
     if given["digest"]:
         report = replace(report, digests=_digests(request))
-    click.echo(_formatted(report, options.text("output")), nl=False)
+    click.echo(formatted(report, options.text("output")), nl=False)
     ctx.exit(report.exit_code)
 
 
@@ -129,17 +144,6 @@ def _pair(variable: str) -> tuple[str, str]:
     if not equals:
         raise click.BadParameter(f"{variable} is not NAME=VALUE", param_hint="--env")
     return name, value
-
-
-def _formatted(report: Report, output: str) -> str:
-    if output == "json":
-        return json.dumps(report.to_json(), indent=2) + "\n"
-    if output == "yaml":
-        import yaml
-
-        text: str = yaml.safe_dump(report.to_json(), sort_keys=False, allow_unicode=True)
-        return text
-    return human(report)
 
 
 def _digests(request: Request) -> dict[str, str]:

@@ -6,12 +6,18 @@ from collections.abc import Iterator
 
 import click
 
+from specdec.cli.output import dumped
 from specdec.preflight.finding import Finding, Severity
 from specdec.preflight.report import Report, Verdict
 from specdec.preflight.stories import Story
 
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.UNKNOWN: "cyan"}
 VERDICT_COLOURS = {Verdict.PASSED: "green", Verdict.BLOCKED: "red", Verdict.UNKNOWN: "cyan"}
+
+
+def formatted(report: Report, output: str) -> str:
+    """Write a report for people, or as json or yaml for programs."""
+    return human(report) if output == "human" else dumped(report.to_json(), output)
 
 
 def human(report: Report) -> str:
@@ -27,6 +33,11 @@ def _lines(report: Report) -> Iterator[str]:
     for finding in report.findings:
         yield ""
         yield from _finding(finding)
+    if report.left_out:
+        yield f"         and {report.left_out} more"
+    if report.skipped:
+        yield ""
+        yield f"Skipped  {', '.join(dict.fromkeys(finding.code for finding in report.skipped))}"
     if report.repairs:
         yield ""
     for repair in report.repairs:

@@ -64,11 +64,14 @@ async def _engines(cluster: Cluster, picture: Picture) -> None:
     from specdec.controller.kinds import POD
     from specdec.controller.observe import pod_view
     from specdec.controller.snapshot import heard, snapshot
+    from specdec.resources.labels import is_engine
 
     key = (picture.server.namespace, picture.server.name)
     store = await snapshot(cluster.kube, key)
     said = await heard(cluster.kube, store, key, Clock(now=cluster.now))
-    pods = [pod_view(pod, said.get(pod["metadata"]["uid"])) for pod in store.children(POD, key)]
+    pods = [
+        pod_view(pod, said.get(pod["metadata"]["uid"])) for pod in store.children(POD, key) if is_engine(pod)
+    ]
     click.echo("\n".join(engines(pods, picture, cluster.now())))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import aiohttp
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from specdec.controller import metrics
 from specdec.engine import signing
-from specdec.engine.protocol import AGENT_PORT, Answer, Envelope, Status
+from specdec.engine.protocol import AGENT_PORT, Answer, Envelope, Message, PreflightResult, Status
 
 ANSWER_SECONDS = 2.0
 """Deadline of an answer, on top of what a long poll may wait."""
@@ -18,6 +18,8 @@ COMMAND_SECONDS = 5.0
 """Deadline of a command: the agent decides at once, but may be busy with a request of its own."""
 STATUS_BYTES = 4096
 """An agent that says more than this is not listened to: a status has at most 2 KB."""
+
+Read = TypeVar("Read", bound=Message)
 
 
 class AgentError(Exception):
@@ -29,6 +31,9 @@ class Agents(Protocol):
 
     async def status(self, address: str, *, since: int | None = None, wait: float = 0.0) -> Status:
         """Ask for the status; with `since`, wait until the serial differs."""
+
+    async def preflight(self, address: str, revision: str) -> PreflightResult:
+        """Ask what the preflight found of a revision."""
 
     async def command(self, address: str, pod_uid: str, envelope: Envelope) -> Answer:
         """Hand over one signed command."""
@@ -44,16 +49,25 @@ class HttpAgents:
     async def status(self, address: str, *, since: int | None = None, wait: float = 0.0) -> Status:
         """Ask for the status; with `since`, wait until the serial differs."""
         query = {"since": str(since), "wait": f"{wait:g}"} if since is not None and wait else {}
-        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS + wait, connect=ANSWER_SECONDS)
+        return await self._read(Status, address, "status", query, ANSWER_SECONDS + wait)
+
+    async def preflight(self, address: str, revision: str) -> PreflightResult:
+        """Ask what the preflight found of a revision."""
+        return await self._read(PreflightResult, address, "preflight", {"revision": revision}, ANSWER_SECONDS)
+
+    async def _read(
+        self, model: type[Read], address: str, path: str, query: dict[str, str], seconds: float
+    ) -> Read:
+        timeout = aiohttp.ClientTimeout(total=seconds, connect=ANSWER_SECONDS)
         try:
             async with self._session.get(
-                url(address, "status"), params=query, timeout=timeout, allow_redirects=False
+                url(address, path), params=query, timeout=timeout, allow_redirects=False
             ) as answer:
                 answer.raise_for_status()
                 body = await _body(answer)
-            return Status.model_validate_json(body)
+            return model.model_validate_json(body)
         except (aiohttp.ClientError, TimeoutError, OSError, ValidationError) as error:
-            metrics.AGENT_ERRORS.labels(request="status").inc()
+            metrics.AGENT_ERRORS.labels(request=path).inc()
             raise AgentError(f"agent at {address}: {_words(error)}") from error
 
     async def command(self, address: str, pod_uid: str, envelope: Envelope) -> Answer:

@@ -67,12 +67,13 @@ SERVICE = Kind("Service", "v1", "services", SERVER, Need.USEFUL, _APPLY)
 DISRUPTION_BUDGET = Kind(
     "PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", SERVER, Need.USEFUL, _APPLY
 )
+JOB = Kind("Job", "batch/v1", "jobs", SERVER, Need.USEFUL, _APPLY)
 CLAIM = Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", verbs=("get",))
 EVENT = Kind("Event", "events.k8s.io/v1", "events", verbs=("create",))
 LEASE = Kind("Lease", "coordination.k8s.io/v1", "leases", verbs=("get", "create", "update"))
 SECRET = Kind("Secret", "v1", "secrets", verbs=("get", "create"))
 
-CHILDREN = (POD, STATEFUL_SET, CONFIG_MAP, CONTROLLER_REVISION, SERVICE, DISRUPTION_BUDGET)
+CHILDREN = (POD, STATEFUL_SET, CONFIG_MAP, CONTROLLER_REVISION, SERVICE, DISRUPTION_BUDGET, JOB)
 """What belongs to a server, by label."""
 
 KINDS = {kind.kind: kind for kind in (SPEC_DECODE_SERVER, *CHILDREN, CLAIM, EVENT, LEASE, SECRET)}

@@ -71,6 +71,7 @@ class ServerLoop:
 
     async def run(self) -> None:
         """Go on until the server is gone or on its way out: then there is nothing to decide."""
+        await self.poller.look(self.key)
         while self._exists():
             self.woken.clear()
             async with self.slots:

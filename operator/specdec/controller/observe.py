@@ -11,14 +11,14 @@ from pydantic import ValidationError
 from specdec.api.base import GROUP
 from specdec.api.v1alpha1 import SpecDecodeServer
 from specdec.controller.clock import parse
-from specdec.controller.kinds import CONFIG_MAP, CONTROLLER_REVISION, POD, STATEFUL_SET
+from specdec.controller.kinds import CONFIG_MAP, CONTROLLER_REVISION, JOB, POD, STATEFUL_SET
 from specdec.controller.kube import KubeError
 from specdec.controller.store import Key, Store
-from specdec.engine.protocol import LaunchPlan, Phase, Status
+from specdec.engine.protocol import LaunchPlan, Phase, PreflightResult, Status
 from specdec.resources import launch_plan_of, revision_record
-from specdec.resources.labels import RESTART_HASH, config_map_name
+from specdec.resources.labels import RESTART_HASH, REVISION, config_map_name
 from specdec.rollout.revisions import claims
-from specdec.rollout.world import ClaimView, PodView, Settings, World
+from specdec.rollout.world import ClaimView, PodView, PreflightJob, Settings, World
 
 REQUEST = f"{GROUP}/request"
 """Annotation with a one-shot verb: VERB@REVISION@NONCE."""
@@ -87,6 +87,11 @@ def world(
         ),
         launch_plan=_launch_plan(_owned(store.get(CONFIG_MAP, key[0], config_map_name(server.name)), uid)),
         workload=workload,
+        preflights=tuple(
+            _preflight(item, store.children(POD, key))
+            for item in store.children(JOB, key)
+            if _owned(item, uid)
+        ),
         request=server.metadata.get("annotations", {}).get(REQUEST, ""),
     )
 
@@ -116,6 +121,36 @@ def _pods(
     uid = workload["metadata"]["uid"]
     mine = [pod for pod in store.children(POD, key) if _owned(pod, uid)]
     return tuple(pod_view(pod, heard.get(pod["metadata"]["uid"])) for pod in mine)
+
+
+def _preflight(job: Manifest, pods: list[Manifest]) -> PreflightJob:
+    """One preflight's Job with the newest of its pods."""
+    metadata, status = job["metadata"], job.get("status", {})
+    mine = [pod for pod in pods if _owned(pod, metadata["uid"])]
+    newest = max(mine, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default=None)
+    given_up = [
+        one for one in status.get("conditions", ()) if one["type"] == "Failed" and one["status"] == "True"
+    ]
+    failed = next((f"{one.get('reason', '')}: {one.get('message', '')}" for one in given_up), "")
+    return PreflightJob(
+        name=metadata["name"],
+        revision=metadata.get("labels", {}).get(REVISION, ""),
+        created=parse(metadata["creationTimestamp"]) or 0.0,
+        result=next((result for pod in mine if (result := _last_words(pod)) is not None), None),
+        failed=failed[:MESSAGE_LENGTH],
+        pod=pod_view(newest, None) if newest else None,
+    )
+
+
+def _last_words(pod: Manifest) -> PreflightResult | None:
+    """What a preflight's container left as its termination message."""
+    for container in pod.get("status", {}).get("containerStatuses", ()):
+        said = container.get("state", {}).get("terminated", {}).get("message", "")
+        try:
+            return PreflightResult.model_validate_json(said)
+        except ValidationError:
+            continue  # it ended before it had judged: the Job tries again
+    return None
 
 
 def pod_view(pod: Manifest, heard: Heard | None) -> PodView:

@@ -17,6 +17,8 @@ from specdec.controller.clock import Clock
 from specdec.controller.kinds import POD
 from specdec.controller.observe import Heard
 from specdec.controller.store import Key, Store, server_of
+from specdec.engine.protocol import Status
+from specdec.resources.labels import is_engine
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +88,12 @@ class Poller:
         if pod is not None:
             await self._ask(uid, pod, asyncio.Semaphore(1), wait=0.0)
 
+    async def look(self, server: Key) -> None:
+        """Ask all agents of a server before its first pass: what serves must not be taken for what starts."""
+        self._follow_pods()
+        mine = [(uid, pod) for uid, pod in self._pods.items() if pod.server == server]
+        await asyncio.gather(*(self._ask(uid, pod, asyncio.Semaphore(1), wait=0.0) for uid, pod in mine))
+
     def _interval(self, uid: str, pod: _Pod) -> float:
         wanted = self._intervals.get(pod.server, REST_SECONDS)
         return wanted if uid in self.heard else min(wanted, FIRST_SECONDS)
@@ -100,7 +108,7 @@ class Poller:
         for manifest in self.store.all(POD):
             address = manifest.get("status", {}).get("podIP", "")
             server = server_of(manifest)
-            if not address or server is None:
+            if not address or server is None or not is_engine(manifest):
                 continue
             uid = manifest["metadata"]["uid"]
             known = self._pods.get(uid)
@@ -130,6 +138,20 @@ class Poller:
         if status.pod_uid != uid:
             log.warning("the agent at %s says it is pod %s, not %s", pod.address, status.pod_uid, uid)
             return
+        status = await self._with_preflight(pod, status, before)
         self.heard[uid] = Heard(status, self.clock.now())
         if before is None or status != before.status:
             self.wake(pod.server)
+
+    async def _with_preflight(self, pod: _Pod, status: Status, before: Heard | None) -> Status:
+        """Add what the preflight found: it is asked for once, a status has no room for it."""
+        said, known = status.preflight, before.status.preflight if before else None
+        if said is None:
+            return status
+        if known is None or not known.report or (known.revision, known.at) != (said.revision, said.at):
+            try:
+                known = await self.agents.preflight(pod.address, said.revision)
+            except AgentError as error:
+                log.debug("%s", error)
+                return status
+        return status.model_copy(update={"preflight": known})

@@ -16,6 +16,7 @@ from specdec.controller.kube import Kube, KubeError
 from specdec.controller.observe import Heard, named_claims, world
 from specdec.controller.store import Key, Store
 from specdec.engine.protocol import AGENT_PORT, Status
+from specdec.resources.labels import is_engine
 from specdec.rollout.world import Settings, World
 
 
@@ -33,7 +34,7 @@ async def snapshot(kube: Kube, key: Key) -> Store:
 
 async def heard(kube: Kube, store: Store, key: Key, clock: Clock) -> dict[str, Heard]:
     """Ask the agents of a server's pods through the API server; those that don't answer are left out."""
-    pods = store.children(POD, key)
+    pods = [pod for pod in store.children(POD, key) if is_engine(pod)]
     said = await asyncio.gather(*(_asked(kube, pod) for pod in pods))
     return {
         pod["metadata"]["uid"]: Heard(status, clock.now())

@@ -1,7 +1,8 @@
 """The agent's API: every message that crosses the network between operator and engine pod.
 
 `GET /status` answers with :class:`Status` (open, read-only, at most 2 KB); `?since=SERIAL&wait=SECONDS`
-answers as soon as the serial differs. `POST /commands` takes one :class:`Command` whose signature is in
+answers as soon as the serial differs. `GET /preflight?revision=NAME` answers with a
+:class:`PreflightResult`, without a revision with the whole reports of the drafters judged last, for people. `POST /commands` takes one :class:`Command` whose signature is in
 the `Authorization` header (`specdec.engine.signing`) and answers with :class:`Answer` at once: what takes
 longer is seen in the status. `/live` and `/ready` are the kubelet's.
 
@@ -11,10 +12,12 @@ Messages tolerate unknown fields, so that an older half can read a newer one.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from specdec.api.preflight import Preflight
 
 AGENT_PORT = 8701
 """Port of the agent's API."""
@@ -92,6 +95,17 @@ class DrafterRef(Message):
     """Folder below the pod's mounts, for example /models/models/drafters/v1."""
 
 
+class PreflightResult(Message):
+    """What the preflight of one drafter found: at most 4 KB, the last words of a preflight's Job."""
+
+    revision: str = Field(max_length=63)
+    settings: str = Field(max_length=64)
+    """`Preflight.settings` of the spec that it was judged by."""
+    at: str = Field(max_length=64)
+    report: dict[str, Any] = {}
+    """`Report.compact`, cut to what the message has room for; `specdec.preflight.report.expanded` reads it."""
+
+
 class LaunchPlan(Message):
     """What a pod starts with: the promoted revision, never a candidate (ConfigMap `NAME-engine`)."""
 
@@ -107,6 +121,8 @@ class LaunchPlan(Message):
     """None starts the engine without speculative arguments."""
     num_steps: int = 3
     drafting: Drafting = Drafting.ON
+    preflight: Preflight = Preflight()
+    """How the drafter is judged before a start."""
     arguments: tuple[str, ...] = ()
     """Engine arguments rendered from the spec, without those that the agent owns or the image's profile brings."""
     warmup_seconds: int = 120
@@ -126,6 +142,8 @@ class Swap(Message):
     verb: Literal["Swap"] = "Swap"
     drafter: DrafterRef
     confirm_within_seconds: int = Field(ge=1, le=3600)
+    preflight: Preflight = Preflight()
+    """How it is judged while it is staged."""
 
 
 class Confirm(Message):
@@ -313,6 +331,8 @@ class Status(Message):
     in_flight: int = 0
     """User requests running or queued now."""
     candidate: Candidate | None = None
+    preflight: PreflightResult | None = None
+    """The drafter that was judged last, without the report: `GET /preflight?revision=` has it."""
     probe: ProbeResult | None = None
     warmup: ProbeResult | None = None
     counters: tuple[Counters, ...] = ()

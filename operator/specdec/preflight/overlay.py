@@ -22,8 +22,8 @@ class NormalisedConfig:
     """One sentence for each change that matters."""
 
 
-def normalised(config: dict[str, Any]) -> NormalisedConfig:
-    """Normalise a drafter's config.
+def normalised(config: dict[str, Any], *, repair: bool = True) -> NormalisedConfig:
+    """Normalise a drafter's config; without repair only keys go that no engine reads.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def normalised(config: dict[str, Any]) -> NormalisedConfig:
     repairs = []
     eagle = clean.get("eagle_config")
     nested = eagle.get(LAYER_IDS) if isinstance(eagle, dict) else None
-    if clean.get(LAYER_IDS) and nested is None:
+    if repair and clean.get(LAYER_IDS) and nested is None:
         # SGLang sizes fc from either place but captures only from the nested one.
         clean["eagle_config"] = {**(eagle or {}), LAYER_IDS: clean[LAYER_IDS]}
         repairs.append(f"{LAYER_IDS} was copied into eagle_config, the only place where SGLang captures from")

@@ -57,6 +57,10 @@ READING = (
           "Export the file again.", "Loaders differ on what they make of it."),
     _file("TensorRepeated", "A name occurs twice, in one file or in two.", "Remove the file of another export.",
           "Which of them counts differs between loaders."),
+    _file("PathOutsideModels", "The folder is not below a mounted claim.", "Name a folder of a claim."),
+    _file("TargetNotFound", "The target's folder, or a file in it, isn't in its claim.", "Check the claim and the path."),
+    _file("NotJudged", "The preflight itself failed.", "Report it; the engine still refuses what it can't load.",
+          "The drafter is served unjudged.", severity=Severity.UNKNOWN),
     _file("DtypeUnknown", "A tensor has a type that the format does not know.", "Export the file again."),
 )  # fmt: skip
 

@@ -8,11 +8,14 @@ from specdec.api.v1alpha1 import SpecDecodeServer
 from specdec.engine.protocol import PLAN_KEY, LaunchPlan
 from specdec.resources.labels import config_map_name, metadata
 from specdec.resources.network import disruption_budget, headless_service, service
+from specdec.resources.preflight import preflight_job
 from specdec.resources.revisions import controller_revision, revision_record
 from specdec.resources.workload import stateful_set
 from specdec.rollout.world import RevisionRecord, World
 
-__all__ = ["controller_revision", "launch_plan_of", "manifests", "plan_config_map", "revision_record"]
+__all__ = [
+    "controller_revision", "launch_plan_of", "manifests", "plan_config_map", "preflight_job", "revision_record",
+]  # fmt: skip
 
 
 def manifests(

@@ -16,6 +16,11 @@ SERVER = f"{GROUP}/server"
 RESTART_HASH = f"{GROUP}/restart-hash"
 """Label of the pods: the hash of the user's inputs that a pod was made from."""
 
+REVISION = f"{GROUP}/revision"
+"""Label of a preflight's Job: the revision that it judges."""
+
+PREFLIGHT = "preflight"
+
 REVISION_OF = f"{GROUP}/revision-of"
 """Label of our ControllerRevisions. The StatefulSet adopts revisions that its selector fits, so theirs differ."""
 
@@ -47,6 +52,20 @@ def labels(server: SpecDecodeServer) -> dict[str, str]:
         "app.kubernetes.io/managed-by": OPERATOR,
         SERVER: server.name,
     }
+
+
+def preflight_labels(server: SpecDecodeServer) -> dict[str, str]:
+    """Labels of a preflight's Job and its pod: no Service, budget or workload may take it for an engine."""
+    return {
+        **labels(server),
+        "app.kubernetes.io/name": "specdec-preflight",
+        "app.kubernetes.io/component": PREFLIGHT,
+    }
+
+
+def is_engine(pod: dict[str, Any]) -> bool:
+    """Whether a pod that belongs to a server is one of its engines."""
+    return bool(pod["metadata"].get("labels", {}).get("app.kubernetes.io/component") != PREFLIGHT)
 
 
 def user_labels(server: SpecDecodeServer) -> dict[str, str]:

@@ -18,6 +18,20 @@ STOP_SECONDS = 20
 """What SGLang's process group takes to stop (12 s seen), with a margin."""
 
 
+POD_SECURITY = {
+    "runAsNonRoot": True,
+    "runAsUser": USER,
+    "runAsGroup": USER,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+CONTAINER_SECURITY = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+"""Both: what the restricted pod security standard asks for, and a root file system that nobody writes."""
+
+
 def pod_spec(server: SpecDecodeServer, image: str, claims: tuple[str, ...]) -> dict[str, Any]:
     """Spec of the StatefulSet's pods."""
     engine = server.spec.engine
@@ -28,18 +42,19 @@ def pod_spec(server: SpecDecodeServer, image: str, claims: tuple[str, ...]) -> d
         "securityContext": _pod_security(engine),
         "containers": [_container(engine, image, claims)],
         "volumes": volumes(engine, config_map_name(server.name), claims),
-        **({"imagePullSecrets": [{"name": name} for name in engine.image_pull_secrets]} if engine.image_pull_secrets else {}),
-        **_scheduling(server, engine.scheduling),
-    }  # fmt: skip
+        **pull_secrets(engine),
+        **scheduling(server, engine.scheduling),
+    }
+
+
+def pull_secrets(engine: Engine) -> dict[str, Any]:
+    """Field of a pod's spec that names its pull secrets; none without any."""
+    names = [{"name": name} for name in engine.image_pull_secrets]
+    return {"imagePullSecrets": names} if names else {}
 
 
 def _pod_security(engine: Engine) -> dict[str, Any]:
-    context: dict[str, Any] = {
-        "runAsNonRoot": True,
-        "runAsUser": USER,
-        "runAsGroup": USER,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
+    context: dict[str, Any] = dict(POD_SECURITY)
     if engine.cache_claim:
         # A fresh claim belongs to root. The models' claims are mounted read-only: the kubelet leaves them alone.
         context |= {"fsGroup": USER, "fsGroupChangePolicy": "OnRootMismatch"}
@@ -61,11 +76,7 @@ def _container(engine: Engine, image: str, claims: tuple[str, ...]) -> dict[str,
         "startupProbe": _probe("/live", period=2, failures=60),
         "livenessProbe": _probe("/live", period=10, failures=3),
         "readinessProbe": _probe("/ready", period=2, failures=2),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": CONTAINER_SECURITY,
         "volumeMounts": mounts(claims),
     }
 
@@ -100,7 +111,8 @@ def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:
     }
 
 
-def _scheduling(server: SpecDecodeServer, wish: Scheduling) -> dict[str, Any]:
+def scheduling(server: SpecDecodeServer, wish: Scheduling) -> dict[str, Any]:
+    """Fields of a pod's spec that say where it may run."""
     spread = {
         "maxSkew": 1,
         "topologyKey": wish.spread_over,

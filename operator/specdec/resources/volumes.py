@@ -20,9 +20,17 @@ CACHE = "/cache"
 
 def mounted_claims(revision: RevisionRecord, plan: LaunchPlan) -> tuple[str, ...]:
     """Claims that the pod mounts: the revision's, and those that the launch plan starts from."""
+    return _checked({*claims_of(plan), *revision.data.get("claims", ())})
+
+
+def claims_of(plan: LaunchPlan) -> tuple[str, ...]:
+    """Claims that hold a plan's target and drafter."""
     paths = [plan.target_path, *([plan.drafter.path] if plan.drafter else [])]
-    started = {path.removeprefix(f"{MODELS}/").partition("/")[0] for path in paths}
-    names = sorted(started | set(revision.data.get("claims", ())))
+    return _checked({path.removeprefix(f"{MODELS}/").partition("/")[0] for path in paths})
+
+
+def _checked(claims: set[str]) -> tuple[str, ...]:
+    names = sorted(claims)
     for name in names:
         # A claim's name becomes a part of a path: admission checks it, and so does whoever builds from it.
         if not _CLAIM.fullmatch(name):
@@ -37,17 +45,9 @@ def volumes(engine: Engine, config_map: str, claims: tuple[str, ...]) -> list[di
         if engine.cache_claim
         else {"emptyDir": {}}
     )
-    # readOnly in the volume, not only in the mount: the kubelet then changes no owner below it.
-    models = [
-        {
-            "name": f"model-{number}",
-            "persistentVolumeClaim": {"claimName": claim, "readOnly": True},
-        }
-        for number, claim in enumerate(claims)
-    ]
     return [
         {"name": "plan", "configMap": {"name": config_map, "defaultMode": 0o444}},
-        *models,
+        *model_volumes(claims),
         {"name": "state", "emptyDir": {}},
         {"name": "run", "emptyDir": {}},
         {"name": "cache", **cache},
@@ -56,15 +56,31 @@ def volumes(engine: Engine, config_map: str, claims: tuple[str, ...]) -> list[di
     ]
 
 
-def mounts(claims: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Mounts of the engine container."""
-    models = [
+def model_volumes(claims: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Volumes of the models."""
+    # readOnly in the volume, not only in the mount: the kubelet then changes no owner below it.
+    return [
+        {
+            "name": f"model-{number}",
+            "persistentVolumeClaim": {"claimName": claim, "readOnly": True},
+        }
+        for number, claim in enumerate(claims)
+    ]
+
+
+def model_mounts(claims: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Mounts of the models, where the agent looks for them."""
+    return [
         {"name": f"model-{number}", "mountPath": f"{MODELS}/{claim}", "readOnly": True}
         for number, claim in enumerate(claims)
     ]
+
+
+def mounts(claims: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Mounts of the engine container."""
     writable = {"state": STATE, "run": RUN, "cache": CACHE, "tmp": "/tmp", "shm": "/dev/shm"}  # noqa: S108 - the container's own
     return [
         {"name": "plan", "mountPath": PLAN, "readOnly": True},
-        *models,
+        *model_mounts(claims),
         *({"name": name, "mountPath": path} for name, path in writable.items()),
     ]

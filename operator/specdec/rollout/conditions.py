@@ -1,4 +1,4 @@
-"""The five conditions, each derived by one function from what a pass decided."""
+"""The conditions, each derived by one function from what a pass decided."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from specdec.api.base import Condition
 from specdec.api.conditions import ConditionType, Reason, find, settle
 from specdec.api.v1alpha1 import AcceptanceStatus
 from specdec.engine.protocol import Drafting, Phase
+from specdec.rollout import preflight
 from specdec.rollout.clock import seconds, text
+from specdec.rollout.launch import unjudged
 from specdec.rollout.pace import block_is_why
 from specdec.rollout.passing import Pass
 from specdec.rollout.quarantine import rejected
@@ -35,6 +37,7 @@ def conditions(done: Pass, shown: AcceptanceStatus | None) -> tuple[Condition, .
         ConditionType.RECONCILING: moving,
         ConditionType.STALLED: stalled(done, moving),
         ConditionType.ACCEPTANCE_HEALTHY: acceptance_healthy(shown),
+        ConditionType.PREFLIGHT_PASSED: preflight_passed(done),
     }
     return tuple(
         settle(_condition(done, type_, *words), done.before.conditions) for type_, words in said.items()
@@ -49,7 +52,7 @@ def ready(done: Pass) -> Said:
         return "True", Reason.SCALED_TO_ZERO, "no engines are wanted"
     if ready_now < max(1, wanted - 1):
         finding = next(iter(done.findings), None)
-        reason = finding.reason if finding else Reason.ENGINES_STARTING
+        reason = finding.reason if finding else _start_reason(done)
         return "False", reason, f"{count}; {finding.message if finding else _starting(done)}"
     off = any(status.drafting is Drafting.OFF for _, status in done.scene.engines)
     if off and not block_is_why(done.scene, done.aim):
@@ -88,8 +91,11 @@ def _held(done: Pass) -> Said | None:
 
 
 def _on_its_way(done: Pass) -> Said:
+    if unjudged(done.scene, done.aim) is not None:
+        message = f"{version(done.scene.desired)} is judged before an engine starts with it"
+        return "False", Reason.PREFLIGHT_PENDING, message
     if not done.scene.engines:
-        return "False", Reason.ENGINES_STARTING, _starting(done)
+        return "False", _start_reason(done), _starting(done)
     return "False", Reason.ROLLING_OUT, f"{version(done.scene.desired)} is being rolled out"
 
 
@@ -104,7 +110,7 @@ def reconciling(done: Pass) -> Said:
     if found is not None:
         return "True", *_trial(done, found)
     _, reason, message = drafter_current(done)
-    if reason == Reason.ROLLING_OUT:
+    if reason in {Reason.ROLLING_OUT, Reason.PREFLIGHT_PENDING}:
         return "True", reason, message
     return "False", Reason.AS_WISHED, "nothing is left to do" if scene.engines else "no engine serves"
 
@@ -138,6 +144,15 @@ def acceptance_healthy(shown: AcceptanceStatus | None) -> Said:
             return "False", reason, message
         case _:
             return "Unknown", reason, message
+
+
+def preflight_passed(done: Pass) -> Said:
+    """Say what the preflight found of the spec's drafter, or why it did not run."""
+    status, reason, message = preflight.passed(done.scene)
+    finding = next(iter(done.findings), None)
+    if reason == Reason.PREFLIGHT_PENDING and finding is not None:
+        return status, finding.reason, finding.message
+    return status, reason, message
 
 
 def most_important(found: Sequence[Condition]) -> str:
@@ -195,8 +210,21 @@ def _was_rejected(record: RevisionRecord) -> str:
     return f"{version(record)} was rejected"
 
 
+def _start_reason(done: Pass) -> Reason:
+    """Say what the first start waits for."""
+    if done.plan is not None:
+        return Reason.ENGINES_STARTING
+    return Reason.PREFLIGHT_PENDING if unjudged(done.scene, done.aim) else Reason.PREFLIGHT_BLOCKED
+
+
 def _starting(done: Pass) -> str:
     """Say how far each engine is that does not serve yet."""
+    if done.plan is None and not done.findings:
+        name = version(done.scene.desired)
+        waits = f"{name} is judged before an engine starts with it"
+        return (
+            waits if unjudged(done.scene, done.aim) else f"the preflight blocks {name}: no engine is started"
+        )
     waiting = [pod for pod in done.scene.world.pods if not pod.ready]
     if not waiting:
         return "engines are being created"

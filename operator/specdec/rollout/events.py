@@ -23,6 +23,7 @@ def events(done: Pass, after: SpecDecodeServerStatus) -> tuple[Event, ...]:
     """Collect what is worth telling of this pass."""
     rules: tuple[Callable[[Pass, SpecDecodeServerStatus], Iterator[Event]], ...] = (
         request_answered,
+        preflight_ended,
         candidate_serving,
         promoted,
         left,
@@ -43,6 +44,18 @@ def request_answered(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Even
     """A person's request was acted upon."""
     if done.answer and after.last_handled_request != done.before.last_handled_request:
         yield Event(NORMAL, Reason.REQUEST_HANDLED, done.answer)
+
+
+def preflight_ended(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
+    """The spec's drafter was judged by its headers, or judged anew."""
+    desired = done.scene.desired
+    before = next((record for record in done.scene.world.revisions if record.name == desired.name), None)
+    if not desired.preflight or (before is not None and before.preflight == desired.preflight):
+        return
+    now = find(after.conditions, ConditionType.PREFLIGHT_PASSED)
+    if now is not None and after.preflight is not None:
+        message = f"preflight of {version(desired)}: {now.message}"
+        yield Event(NORMAL if now.status == "True" else WARNING, now.reason, message)
 
 
 def candidate_serving(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:

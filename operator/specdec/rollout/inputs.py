@@ -7,14 +7,20 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from specdec.acceptance.judge import Floor
-from specdec.api.conditions import Reason
-from specdec.engine.protocol import CandidateState, Phase
+from specdec.api.conditions import ConditionType, Reason, find
+from specdec.api.preflight import PreflightMode
+from specdec.engine.protocol import CandidateState, Phase, PreflightResult
+from specdec.preflight.report import expanded
 from specdec.rollout.revisions import claims, content, name
-from specdec.rollout.world import PodView, World
+from specdec.rollout.world import PodView, PreflightJob, World
 
 SHARED = {"ReadOnlyMany", "ReadWriteMany"}
 MISSING = {"FileMissing", "NoWeights", "PathOutsideModels", "DrafterNotFound", "TargetNotFound"}
 """Reasons of the agent for a folder, or a file in it, that isn't there."""
+UNJUDGED = MISSING | {"NotReadable"}
+"""Codes of a preflight that could not see the files: the same drafter is judged again."""
+TRIED_AGAIN = {Reason.PREFLIGHT_NOT_RUN, Reason.DRAFTER_NOT_FOUND, Reason.TARGET_NOT_FOUND}
+"""Findings of a preflight's Job after which another one is made."""
 PULLS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 STARTS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
@@ -42,7 +48,13 @@ def findings(world: World, now: float) -> tuple[Finding, ...]:
         pod if now - pod.created >= SCHEDULING_SECONDS else replace(pod, unschedulable="")
         for pod in world.pods
     )
-    seen = replace(world, pods=pods)
+    jobs = tuple(
+        replace(job, pod=replace(job.pod, unschedulable=""))
+        if job.pod and now - job.pod.created < SCHEDULING_SECONDS
+        else job
+        for job in world.preflights
+    )
+    seen = replace(world, pods=pods, preflights=jobs)
     return tuple(chain.from_iterable(check(seen) for check in CHECKS))
 
 
@@ -138,6 +150,57 @@ def model_not_found(world: World) -> Iterator[Finding]:
             yield Finding(Reason.DRAFTER_NOT_FOUND, f"{pod.name}: {candidate.message}")
 
 
+def preflight_not_run(world: World) -> Iterator[Finding]:
+    """Find a preflight's Job that can't run, or that saw no files to judge."""
+    wanted = name(world.server, content(world.server, world.settings))
+    if world.server.spec.preflight.mode is PreflightMode.OFF:
+        return
+    mine = [job for job in world.preflights if job.revision == wanted]
+    job = max(mine, key=lambda job: job.created, default=None)
+    if job is not None and job.result is not None:
+        yield from _files_not_seen(job.result)
+    elif job is not None and (found := _not_run(job)):
+        yield found
+    elif job is not None or world.launch_plan is None:
+        yield from _said_before(world)
+
+
+def _not_run(job: PreflightJob) -> Finding | None:
+    """Say why a Job has no answer; None while it may still come."""
+    pod = job.pod
+    if job.failed:
+        advice = "see its events, or set preflight.mode to Off"
+        message = f"Job {job.name} ended without an answer: {job.failed}; {advice}"
+        return Finding(Reason.PREFLIGHT_NOT_RUN, message)
+    if pod is not None and pod.unschedulable:
+        return Finding(Reason.UNSCHEDULABLE, f"{pod.name}: {pod.unschedulable}")
+    if pod is not None and pod.waiting_reason in PULLS | STARTS:
+        pulls = pod.waiting_reason in PULLS
+        return Finding(Reason.IMAGE_PULL_FAILED if pulls else Reason.CONTAINER_NOT_STARTED, _waiting(pod))
+    return None
+
+
+def _said_before(world: World) -> Iterator[Finding]:
+    """Let stand what the Job before found, until the one that takes its place has an answer."""
+    before = find(world.server.status.conditions, ConditionType.STALLED)
+    same_spec = before is not None and before.observed_generation == world.server.generation
+    if before is not None and same_spec and before.status == "True" and before.reason in TRIED_AGAIN:
+        yield Finding(Reason(before.reason), before.message)
+
+
+def _files_not_seen(result: PreflightResult) -> Iterator[Finding]:
+    try:
+        found = expanded(result.report).findings
+    except ValueError as error:
+        yield Finding(Reason.PREFLIGHT_NOT_RUN, f"the preflight's answer is not understood: {error}")
+        return
+    for one in found:
+        if one.code == Reason.TARGET_NOT_FOUND:
+            yield Finding(Reason.TARGET_NOT_FOUND, one.sentence)
+        elif one.code in UNJUDGED:
+            yield Finding(Reason.DRAFTER_NOT_FOUND, one.sentence)
+
+
 def engine_failed(world: World) -> Iterator[Finding]:
     """Find engines whose start failed for another reason."""
     for pod in _current(world):
@@ -157,6 +220,7 @@ CHECKS: tuple[Check, ...] = (
     image_pull_failed,
     container_not_started,
     model_not_found,
+    preflight_not_run,
     engine_failed,
     unschedulable,
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from specdec.api.conditions import Reason
+from specdec.api.preflight import Preflight
 from specdec.api.v1alpha1 import Engine
 from specdec.engine.protocol import Drafting, LaunchPlan
 from specdec.rollout.aim import Aim
 from specdec.rollout.clock import exact, seconds
+from specdec.rollout.preflight import admits, report
 from specdec.rollout.quarantine import PROMOTED, rejected
 from specdec.rollout.revisions import drafter_ref, model_path, restart_hash
 from specdec.rollout.scene import Scene, living_candidate
@@ -16,8 +18,10 @@ from specdec.rollout.world import RevisionRecord
 def next_plan(scene: Scene, aim: Aim) -> LaunchPlan:
     """Make the launch plan; the standing one's assignment is kept if nothing that a start needs has changed."""
     record = launched(scene, aim)
-    wished = _rendered(scene, record, without=without_drafter(scene, aim), off=starts_off(scene, record, aim))
     standing = scene.plan
+    unjudged_yet = standing is not None and standing.drafter is None and not admits(scene, record)
+    without = without_drafter(scene, aim) or unjudged_yet
+    wished = _rendered(scene, record, without=without, off=starts_off(scene, record, aim))
     if standing is None:
         return wished.model_copy(update={"assignment": 1, "written_at": exact(scene.now)})
     kept = wished.model_copy(update={"assignment": standing.assignment, "written_at": standing.written_at})
@@ -36,7 +40,30 @@ def launched(scene: Scene, aim: Aim) -> RevisionRecord:
         return aim.record or scene.desired
     if aim.record is None or aim.record.name == promoted.name:
         return promoted
-    return aim.record if at_once(scene, aim, aim.record, promoted) else promoted
+    now = at_once(scene, aim, aim.record, promoted) and admits(scene, aim.record)
+    return aim.record if now else promoted
+
+
+def held(scene: Scene, aim: Aim) -> bool:
+    """Whether nothing is created yet: there is no plan, and the first one waits for a preflight or is refused by it."""
+    return scene.plan is None and not admits(scene, aim.record or scene.desired)
+
+
+def unjudged(scene: Scene, aim: Aim) -> RevisionRecord | None:
+    """Find the revision that engines would be started with, were it judged: a Job has to do it."""
+    record, promoted = aim.record, scene.promoted
+    if record is None or admits(scene, record) or report(scene, record) is not None:
+        return None
+    if promoted is None or scene.plan is None:
+        return record
+    if record.name == promoted.name:
+        return record if scene.plan.drafter is None else None
+    return record if at_once(scene, aim, record, promoted) else None
+
+
+def order(scene: Scene, record: RevisionRecord) -> LaunchPlan:
+    """What a preflight's Job gets to judge: the start as it would be."""
+    return _rendered(scene, record, without=False, off=False).model_copy(update={"public_keys": ()})
 
 
 def at_once(scene: Scene, aim: Aim, record: RevisionRecord, promoted: RevisionRecord) -> bool:
@@ -89,6 +116,7 @@ def _rendered(scene: Scene, record: RevisionRecord, *, without: bool, off: bool)
         drafter=None if without else drafter_ref(record),
         num_steps=int(record.data["numSteps"]),
         drafting=Drafting.OFF if off else Drafting.ON,
+        preflight=scene.spec.preflight,
         arguments=arguments(record),
         warmup_seconds=engine.warmup_seconds,
         stall_seconds=engine.stall_seconds,
@@ -111,7 +139,6 @@ def arguments(record: RevisionRecord) -> tuple[str, ...]:
 
 
 def _start(plan: LaunchPlan) -> LaunchPlan:
-    """Keep what decides how an engine starts: keys and deadlines may change under one assignment."""
-    return plan.model_copy(
-        update={"public_keys": (), "warmup_seconds": 0, "stall_seconds": 0, "drain_seconds": 0}
-    )
+    """Keep what decides how an engine starts: keys, deadlines and the preflight may change under one assignment."""
+    free = {"public_keys": (), "warmup_seconds": 0, "stall_seconds": 0, "drain_seconds": 0}
+    return plan.model_copy(update={**free, "preflight": Preflight()})

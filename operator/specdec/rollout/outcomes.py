@@ -12,6 +12,7 @@ from typing import Any
 from specdec.acceptance.verdict import Judgement, Layer
 from specdec.api.conditions import Reason
 from specdec.engine.protocol import Candidate, CandidateState
+from specdec.rollout import preflight
 from specdec.rollout.clock import exact, seconds
 from specdec.rollout.inputs import MISSING
 from specdec.rollout.quarantine import BY_PERSON, PROMOTED, REJECTED, SUPERSEDED, still_holds, twin
@@ -97,7 +98,8 @@ def _undecided(scene: Scene, record: RevisionRecord) -> RevisionRecord:
 
 
 def _learned(scene: Scene, record: RevisionRecord) -> RevisionRecord:
-    """Fill in the digest and the surroundings once an agent has named them."""
+    """Fill in the digest and the surroundings once an agent has named them, and what the preflight found."""
+    record = preflight.learned(scene, record)
     digests = (
         digest
         for pod in scene.world.pods
@@ -130,16 +132,25 @@ def _surroundings(scene: Scene) -> tuple[str, str]:
 def _given_another_trial(scene: Scene, record: RevisionRecord) -> RevisionRecord:
     """Forget a rejection once target or engine are others than it failed with."""
     target, engine = _surroundings(scene)
-    if still_holds(record, target, engine) or record.reason in BY_PERSON:
+    holds = still_holds(record, target, engine) or record.reason in BY_PERSON
+    if holds and not preflight.lapsed(scene, record):
         return record
     return replace(
-        record, outcome="", reason="", message="", target_digest="", engine="", at=exact(scene.now)
+        record,
+        outcome="",
+        reason="",
+        message="",
+        preflight="",
+        target_digest="",
+        engine="",
+        at=exact(scene.now),
     )
 
 
 def _rejection(scene: Scene, record: RevisionRecord) -> Found | None:
     rules: tuple[Callable[[Scene, RevisionRecord], Found | None], ...] = (
         contents_quarantined,
+        blocked_by_preflight,
         refused_at_load,
         failed_its_probe,
         unconfirmed_and_suspected,
@@ -159,6 +170,11 @@ def contents_quarantined(scene: Scene, record: RevisionRecord) -> Found | None:
         return None
     message = f"{version(record)} has the contents of {version(known)}, which was rejected: {known.message}"
     return Reason.QUARANTINED, message
+
+
+def blocked_by_preflight(scene: Scene, record: RevisionRecord) -> Found | None:
+    """Find a drafter that its config and headers show to be of no use."""
+    return preflight.refusal(scene, record)
 
 
 def refused_at_load(scene: Scene, record: RevisionRecord) -> Found | None:

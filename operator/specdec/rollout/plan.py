@@ -12,9 +12,9 @@ from dataclasses import replace
 from specdec import resources
 from specdec.engine.protocol import LaunchPlan
 from specdec.rollout import events, history, pace, requests, restarts, revisions, status, swapping
-from specdec.rollout.aim import choose
+from specdec.rollout.aim import Aim, choose
 from specdec.rollout.inputs import Finding, findings
-from specdec.rollout.launch import next_plan
+from specdec.rollout.launch import held, next_plan, order, unjudged
 from specdec.rollout.outcomes import settled
 from specdec.rollout.passing import Pass
 from specdec.rollout.scene import Scene, living_candidate
@@ -34,8 +34,12 @@ def plan(world: World, evidence: Evidence, now: float) -> Plan:
     records, answer = requests.handled(records, requests.pending(world), world, desired.name, now)
     desired = next(record for record in records if record.name == desired.name)
     scene = _settled(Scene(world, evidence, now, records, desired))
+    aim = choose(scene)
     if blocked and world.launch_plan is None:
-        return _worded(Pass(scene, choose(scene), None, found, answer=answer))
+        return _worded(Pass(scene, aim, None, found, answer=answer))
+    if held(scene, aim):
+        waiting = _worded(Pass(scene, aim, None, found, answer=answer))
+        return replace(waiting, objects=(*_changed(scene), *_preflight(scene, aim)))
     return _decided(scene, found, answer, blocked=blocked)
 
 
@@ -77,7 +81,10 @@ def _decided(scene: Scene, found: tuple[Finding, ...], answer: str, *, blocked: 
     planned = _worded(done)
     return replace(
         planned,
-        objects=(*_changed(scene), *(() if blocked else _manifests(scene, launch, record))),
+        objects=(
+            *_changed(scene),
+            *(() if blocked else (*_preflight(scene, aim), *_manifests(scene, launch, record))),
+        ),
         deletions=(*deletions, *(() if blocked else history.forgotten(scene, record))),
     )
 
@@ -85,6 +92,15 @@ def _decided(scene: Scene, found: tuple[Finding, ...], answer: str, *, blocked: 
 def _manifests(scene: Scene, launch: LaunchPlan, record: RevisionRecord) -> tuple[dict[str, object], ...]:
     partition = restarts.partition(scene, record)
     return resources.manifests(scene.world, launch, record, now=scene.now, partition=partition)
+
+
+def _preflight(scene: Scene, aim: Aim) -> tuple[dict[str, object], ...]:
+    """The Job that judges what engines would be started with."""
+    record = unjudged(scene, aim)
+    if record is None:
+        return ()
+    image = str(record.data.get("image") or scene.world.settings.default_image)
+    return (resources.preflight_job(scene.world.server, record, order(scene, record), image),)
 
 
 def _changed(scene: Scene) -> tuple[dict[str, object], ...]:
@@ -116,6 +132,7 @@ def _worded(done: Pass) -> Plan:
 def _busy(done: Pass) -> bool:
     """Whether something is under way that a verdict or an answer ends soon."""
     on_trial = any(living_candidate(status) for _, status in done.scene.engines)
-    unjudged = done.launched is not None and not done.launched.outcome and bool(done.scene.engines)
+    untried = done.launched is not None and not done.launched.outcome and bool(done.scene.engines)
     suspected = any(verdict.needs_probe for verdict in done.scene.evidence.values())
-    return on_trial or unjudged or suspected or bool(done.commands) or done.restarting
+    judging = unjudged(done.scene, done.aim) is not None
+    return on_trial or untried or suspected or judging or bool(done.commands) or done.restarting

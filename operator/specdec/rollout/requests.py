@@ -91,7 +91,7 @@ def handled(records: Records, request: Request | None, world: World, desired: st
 def retry(matter: Matter) -> Answered:
     """Give a revision another trial, whatever became of it."""
     record, at = matter.record, exact(matter.now)
-    done = replace(record, outcome="", reason="", message="", digest="", at=at)
+    done = replace(record, outcome="", reason="", message="", digest="", preflight="", at=at)
     return matter.became(done), f"retry: {record.name} gets another trial"
 
 

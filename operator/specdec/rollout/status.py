@@ -6,10 +6,11 @@ from specdec.acceptance.verdict import Doubt, Verdict
 from specdec.api.conditions import Reason
 from specdec.api.v1alpha1 import AcceptanceStatus, RevisionStatus, SpecDecodeServerStatus
 from specdec.engine.protocol import CandidateState, Drafting, Probe
+from specdec.rollout import preflight
 from specdec.rollout.aim import last_good
 from specdec.rollout.clock import exact
 from specdec.rollout.conditions import conditions, most_important, phase
-from specdec.rollout.launch import off_in_place
+from specdec.rollout.launch import off_in_place, unjudged
 from specdec.rollout.pace import slower_since
 from specdec.rollout.passing import Pass
 from specdec.rollout.quarantine import entries, rejected
@@ -45,6 +46,7 @@ def status(done: Pass) -> SpecDecodeServerStatus:
         reason=most_important(found),
         engine=next((status.engine for _, status in scene.engines), before.engine),
         quarantine=entries(scene.records),
+        preflight=preflight.shown(scene),
         drafting_off_since=_off_since(done),
         slower_since=slower_since(scene, done.aim),
         probe_asked=_probe_asked(done),
@@ -71,6 +73,8 @@ def _at_rest(done: Pass) -> str:
         return "Paused"
     if done.restarting:
         return "Restarting"
+    if unjudged(scene, done.aim) is not None:
+        return "Preflight"
     if not scene.engines:
         return "Starting" if done.replicas else "Idle"
     if not scene.drafting_wanted:

@@ -193,7 +193,8 @@ def _back(scene: Scene, revision: str, why: Reason = Reason.SUPERSEDED) -> Rollb
 
 
 def _swap(scene: Scene, ref: DrafterRef) -> Swap:
-    return Swap(drafter=ref, confirm_within_seconds=scene.rollout.confirm_within_seconds)
+    within = scene.rollout.confirm_within_seconds
+    return Swap(drafter=ref, confirm_within_seconds=within, preflight=scene.spec.preflight)
 
 
 def _may_swap(rollout: Rollout, pod: PodView, status: Status, record: RevisionRecord) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from specdec.acceptance.verdict import Verdict
 from specdec.api.v1alpha1 import SpecDecodeServer, SpecDecodeServerStatus
-from specdec.engine.protocol import Command, LaunchPlan, Status
+from specdec.engine.protocol import Command, LaunchPlan, PreflightResult, Status
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,21 @@ class ClaimView:
 
 
 @dataclass(frozen=True)
+class PreflightJob:
+    """A Job that judges a drafter where no engine can, and its pod."""
+
+    name: str
+    revision: str
+    created: float
+    """Unix seconds."""
+    result: PreflightResult | None = None
+    """The last words of its pod."""
+    failed: str = ""
+    """Kubernetes' sentence, once the Job was given up."""
+    pod: PodView | None = None
+
+
+@dataclass(frozen=True)
 class RevisionRecord:
     """A ControllerRevision: what was to be served, and what became of it."""
 
@@ -81,6 +96,8 @@ class RevisionRecord:
     """... over so many distinct requests ..."""
     calls: int = 0
     """... and verify calls."""
+    preflight: str = ""
+    """What the preflight found: a `PreflightResult` as JSON; "" before it ended."""
     uid: str = ""
     """UID of the ControllerRevision; "" before it is written."""
 
@@ -98,6 +115,7 @@ class World:
     """The plan that stands in the ConfigMap."""
     workload: dict[str, Any] | None = None
     """The StatefulSet as it stands."""
+    preflights: tuple[PreflightJob, ...] = ()
     request: str = ""
     """The annotation specdec.dev/request."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.support.models.drafter import DrafterShape, drafter
+from tests.support.models.mendable import layers_0
 from tests.support.models.target import kimi
 
 _SHAPES = {
@@ -22,9 +23,17 @@ _SHAPES = {
     "embedding": DrafterShape(layers=(-1, 2, 5), depths=(0, 2, 5)),
 }
 
+
+def _layers_0(folder: Path) -> Path:
+    layers_0(folder)
+    return folder
+
+
 _BUILDERS: dict[str, Callable[[Path], Path]] = {
     "kimi": kimi,
     **{name: lambda folder, shape=shape: drafter(folder, shape) for name, shape in _SHAPES.items()},
+    # Sound, with the names that most trainers give.
+    "layers-0": _layers_0,
 }
 
 NAMES = tuple(_BUILDERS)

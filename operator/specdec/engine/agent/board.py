@@ -8,14 +8,18 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from specdec.engine.agent.judging import result
 from specdec.engine.agent.times import now_text
 from specdec.engine.protocol import Drafting, Phase, Source, Status
 
 if TYPE_CHECKING:
-    from specdec.engine.loopback import Report
-    from specdec.engine.protocol import Counters
+    from specdec.api.preflight import Preflight
+    from specdec.engine.loopback import Report as Counted
+    from specdec.engine.protocol import Counters, PreflightResult
+    from specdec.preflight.report import Report
 
 STATUS_BYTES = 2048
+KEPT_REPORTS = 4
 SILENT = frozenset({"progress_at", "in_flight", "counters"})
 """Fields that change all the time: they don't change the serial."""
 MOST_WAITERS = 32
@@ -34,6 +38,8 @@ class Board:
             serial=serial, pod_uid=pod_uid, boot="", phase=Phase.STAGING, progress_at=now_text()
         )
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self.reports: dict[str, tuple[PreflightResult, Report]] = {}
+        """What the preflight found by revision, for the operator and whole, the newest last; replaced, never changed."""
 
     @property
     def status(self) -> Status:
@@ -58,6 +64,13 @@ class Board:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(event.set)
 
+    def judged(self, report: Report, revision: str, wish: Preflight) -> None:
+        """Say that the preflight has judged a drafter; what it found is asked for, a status has no room for it."""
+        found = result(report, revision, wish)
+        kept = {name: old for name, old in self.reports.items() if name != revision}
+        self.reports = dict([*kept.items(), (revision, (found, report))][-KEPT_REPORTS:])
+        self.change(preflight=found.model_copy(update={"report": {}}))
+
     async def wait(self, since: int, seconds: float) -> None:
         """Wait until the serial differs from `since`, at most so long."""
         event = asyncio.Event()
@@ -75,7 +88,7 @@ class Board:
                 self._waiters.discard(waiter)
 
 
-def with_report(status: Status, report: Report | None) -> Status:
+def with_report(status: Status, report: Counted | None) -> Status:
     """Add what the plugin counts; a drafter's absence leaves revision and steps empty."""
     if report is None:
         return status

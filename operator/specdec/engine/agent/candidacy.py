@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from specdec.engine.agent.probe import Finding
     from specdec.engine.agent.slot import DrafterSlot, Staged
     from specdec.engine.protocol import DrafterRef
+    from specdec.preflight.report import Report
 
 log = logging.getLogger("specdec.agent")
 
@@ -207,7 +208,9 @@ class Candidacy:
             return
         try:
             self.home = await self._jobs.wait(self.slot.keep_staged(self.home))
-            staged = await self._jobs.wait(self.slot.stage(drafter))
+            staged = await self._jobs.wait(
+                self.slot.stage(drafter, command.preflight, lambda found: self._judged(found, command))
+            )
             self._note(drafter, CandidateState.SWAPPING, digest=staged.digest)
             outcome = await self.slot.commit(staged)
         except (CheckpointRefusedError, OrderRefusedError) as refusal:
@@ -223,6 +226,9 @@ class Candidacy:
             await self._back(reason, finding.result.message)
         else:
             self._note(drafter, CandidateState.SERVING)
+
+    def _judged(self, report: Report, command: Swap) -> None:
+        self._board.judged(report, command.drafter.revision, command.preflight)
 
     async def _refuse(self, drafter: DrafterRef, reason: str, message: str) -> None:
         self._note(drafter, CandidateState.REFUSED, reason=reason, message=message)

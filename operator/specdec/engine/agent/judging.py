@@ -7,10 +7,13 @@ refuses it. Where the preflight itself fails, the plugin's strict load still sta
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from specdec.api.preflight import Preflight, PreflightMode
+from specdec.engine.agent.times import now_text
 from specdec.engine.plugin import DRAFTER_PATCHES, PATCHES
+from specdec.engine.protocol import PreflightResult
 from specdec.preflight.arguments import Arguments, rendered
 from specdec.preflight.capabilities import capabilities
 from specdec.preflight.checkpoint import CheckpointRefusedError
@@ -24,9 +27,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from specdec.preflight.finding import Finding
+    from specdec.preflight.preflight import Outcome
+    from specdec.preflight.report import Report
+
 log = logging.getLogger("specdec.agent")
 
 IN_FORCE = frozenset({*PATCHES, *DRAFTER_PATCHES})
+REPORT_BYTES = 3600
+"""Room for the report beside the result's other fields in the 4096 bytes of a termination message."""
+STANDARD = Preflight()
+"""How a drafter is judged where the spec says nothing."""
+
+
+class PreflightRefusedError(CheckpointRefusedError):
+    """The drafter can't be served, and the preflight has a whole report on it."""
+
+    def __init__(self, reason: str, message: str, report: Report) -> None:
+        super().__init__(reason, message)
+        self.report = report
 
 
 @dataclass(frozen=True)
@@ -37,7 +56,9 @@ class Surroundings:
     version: str
     arguments: Arguments
     known: frozenset[str] = frozenset()
-    """Codes that are found without any drafter."""
+    """Codes that block without any drafter."""
+    said: frozenset[Finding] = frozenset()
+    """All that is found without one."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +71,8 @@ class Judged:
     environment: Mapping[str, str] = field(default_factory=dict)
     rules: Overlay = NOTHING
     """What the plugin does to the tensors while it reads them."""
+    report: Report | None = None
+    """None if it was not judged."""
 
 
 def survey(
@@ -59,32 +82,29 @@ def survey(
     arguments = rendered(argv, environment, steps=steps)
     around = Surroundings(target_of(read_target(LocalFolder(target))), version, arguments)
     without = judge(_case(around), Request(None, None, version), [])
-    return Surroundings(
-        around.target, version, arguments, frozenset(finding.code for finding in without.report.blocking)
-    )
+    known = frozenset(finding.code for finding in without.report.blocking)
+    return Surroundings(around.target, version, arguments, known, frozenset(without.report.findings))
 
 
-def judged(folder: Path, config: dict[str, Any], around: Surroundings) -> Judged:
-    """Judge a drafter's folder and repair its config where that touches no weight.
+def judged(folder: Path, config: dict[str, Any], around: Surroundings, wish: Preflight = STANDARD) -> Judged:
+    """Judge a drafter's folder as the spec wishes, and repair its config where that touches no weight.
 
     Raises
     ------
-    CheckpointRefusedError
-        A finding of its own blocks it.
+    PreflightRefusedError
+        A finding of its own blocks it, and the spec says Enforce.
     """
     try:
-        reading = read_drafter(LocalFolder(folder))
-        case = _case(around, drafter=drafter_of(reading))
-        outcome = judge(case, Request(reading.source, None, around.version), reading.findings)
+        outcome = examined(folder, around, wish)
     except Exception:
         log.exception("the preflight failed on %s: it is served unjudged", folder)
         return Judged(config)
-    for finding in outcome.report.blocking:
-        if finding.code not in around.known:
-            raise CheckpointRefusedError(finding.code, finding.sentence)
+    report = None if wish.mode is PreflightMode.OFF else outcome.report
+    if report is not None and report.blocking and wish.mode is PreflightMode.ENFORCE:
+        raise PreflightRefusedError(report.reason, report.blocking[0].sentence, report)
     mended = outcome.mended.case
     if mended.drafter is None:
-        return Judged(config)
+        return Judged(config, report=report)
     new = mended.arguments
     added = {name: value for name, value in new.values.items() if around.arguments.values.get(name) != value}
     return Judged(
@@ -93,6 +113,41 @@ def judged(folder: Path, config: dict[str, Any], around: Surroundings) -> Judged
         tuple(word for name, value in added.items() for word in (name, value) if word),
         {name: v for name, v in new.environment.items() if around.arguments.environment.get(name) != v},
         outcome.mended.overlay,
+        report,
+    )
+
+
+def examined(folder: Path, around: Surroundings, wish: Preflight) -> Outcome:
+    """Run all checks on a drafter's folder; the report holds what the drafter adds to what is found without it."""
+    reading = read_drafter(LocalFolder(folder))
+    case = _case(around, drafter=drafter_of(reading))
+    request = Request(
+        reading.source, None, around.version, repair=wish.repair, skip=frozenset(wish.skip_checks)
+    )
+    outcome = judge(case, request, reading.findings)
+    found = outcome.report.findings
+    own = tuple(one for one in found if one.code not in around.known and one not in around.said)
+    return replace(outcome, report=replace(outcome.report, findings=own))
+
+
+def explained(
+    refusal: CheckpointRefusedError, folder: Path, around: Surroundings, wish: Preflight
+) -> CheckpointRefusedError:
+    """Add the preflight's report to a refusal of files that can't even be linked, if it has something to say."""
+    if wish.mode is PreflightMode.OFF:
+        return refusal
+    try:
+        report = examined(folder, around, wish).report
+    except Exception:
+        log.exception("the preflight failed on %s", folder)
+        return refusal
+    return PreflightRefusedError(refusal.reason, str(refusal), report) if report.blocking else refusal
+
+
+def result(report: Report, revision: str, wish: Preflight) -> PreflightResult:
+    """Make a report fit for the operator: short enough for a termination message, and named by what it holds for."""
+    return PreflightResult(
+        revision=revision, settings=wish.settings, at=now_text(), report=report.compact(REPORT_BYTES)
     )
 
 

@@ -1,4 +1,4 @@
-"""The agent's process: PID 1 of an engine pod, console script `specdec-agent`."""
+"""The agent's process: PID 1 of an engine pod, console script `specdec-agent`; `specdec-agent preflight` is a Job's."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 
+from specdec.engine.agent import preflight
 from specdec.engine.agent.board import Board
 from specdec.engine.agent.orphans import adopt
 from specdec.engine.agent.server import ApiServer, build_app
@@ -24,6 +25,8 @@ def main() -> int:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stdout, format="[%(asctime)s] agent %(levelname)s %(message)s"
     )
+    if sys.argv[1:] == ["preflight"]:
+        return preflight.main()
     try:
         settings = from_environment(os.environ)
         settings.state_dir.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import threading
 import time
@@ -41,7 +42,8 @@ def build_app(supervisor: Supervisor, main_loop: asyncio.AbstractEventLoop) -> F
     """Make the web app; commands are handed to the supervising loop."""
     app = FastAPI(title="specdec agent", docs_url=None, redoc_url=None, openapi_url=None)
     api = Api(supervisor, main_loop)
-    for path, answer in {"/live": api.live, "/ready": api.ready, "/status": api.status}.items():
+    open_to_all = {"/live": api.live, "/ready": api.ready, "/status": api.status, "/preflight": api.preflight}
+    for path, answer in open_to_all.items():
         app.add_api_route(path, answer, methods=["GET"], response_model=None)
     app.add_api_route("/commands", api.commands, methods=["POST"], response_model=None)
     app.add_exception_handler(Exception, _failed)
@@ -77,6 +79,17 @@ class Api:
         now = self._supervisor.board.status
         written = fitted(with_report(now, await self._reports.read(now.boot)))
         return Response(written, media_type="application/json")
+
+    async def preflight(self, revision: Annotated[str, Query(max_length=63)] = "") -> Response:
+        """Tell the operator what was found of a revision; without one tell people all of the drafters judged last."""
+        reports = self._supervisor.board.reports
+        if not revision:
+            whole = {name: report.to_json() for name, (_, report) in reports.items()}
+            return Response(json.dumps(whole), media_type="application/json")
+        if revision not in reports:
+            return _text(404, "not judged since this agent was started")
+        found, _ = reports[revision]
+        return Response(found.model_dump_json(by_alias=True), media_type="application/json")
 
     async def commands(self, request: Request) -> Response:
         """Take one signed command."""

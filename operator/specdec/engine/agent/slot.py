@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from specdec.engine.agent.judging import STANDARD, PreflightRefusedError
 from specdec.engine.agent.loopback_client import OrderRefusedError
 from specdec.engine.agent.staging import content_digest, make_overlay, same_contents
 from specdec.engine.agent.volumes import on_volume
@@ -13,13 +14,16 @@ from specdec.engine.loopback import Commit, Stage, Steps
 from specdec.preflight.checkpoint import CheckpointRefusedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from specdec.api.preflight import Preflight
     from specdec.engine.agent.judging import Surroundings
     from specdec.engine.agent.loopback_client import Loopback
     from specdec.engine.agent.staging import Overlay
     from specdec.engine.loopback import Outcome
     from specdec.engine.protocol import DrafterRef
+    from specdec.preflight.report import Report
 
 STAGE_SECONDS = 300.0
 COMMIT_SECONDS = 30.0
@@ -37,7 +41,9 @@ class Staged:
     """Number of its Stage order."""
 
 
-async def link(state: Path, models: Path, drafter: DrafterRef, around: Surroundings | None) -> Overlay:
+async def link(
+    state: Path, models: Path, drafter: DrafterRef, around: Surroundings | None, wish: Preflight = STANDARD
+) -> Overlay:
     """Judge a drafter and make its overlay, off the event loop.
 
     Raises
@@ -46,7 +52,7 @@ async def link(state: Path, models: Path, drafter: DrafterRef, around: Surroundi
         The folder can't be served, or the volume hangs.
     """
     try:
-        return await on_volume(LINK_SECONDS, make_overlay, state, models, drafter, around)
+        return await on_volume(LINK_SECONDS, make_overlay, state, models, drafter, around, wish)
     except TimeoutError as error:
         raise CheckpointRefusedError(
             "VolumeHangs", f"{drafter.path} could not be read within {LINK_SECONDS:.0f} s: check the volume"
@@ -82,15 +88,22 @@ class DrafterSlot:
         self._newest: tuple[Path, int] | None = None
         """The drafter staged last; the plugin keeps two."""
 
-    async def stage(self, drafter: DrafterRef) -> Staged:
+    async def stage(
+        self,
+        drafter: DrafterRef,
+        wish: Preflight = STANDARD,
+        tell: Callable[[Report], None] = lambda _report: None,
+    ) -> Staged:
         """Link a drafter, hash it and let the plugin read and check it, the last two side by side.
+
+        `tell` gets what the preflight found, as soon as it is known.
 
         Raises
         ------
         CheckpointRefusedError, OrderRefusedError
             It can't be served.
         """
-        overlay = await link(self._state, self._models, drafter, self._around)
+        overlay = await self._link(drafter, wish, tell)
         if (overlay.arguments, overlay.environment) != (self._first.arguments, self._first.environment):
             raise CheckpointRefusedError(
                 "NotSwappable",
@@ -106,6 +119,16 @@ class DrafterSlot:
             await asyncio.gather(digest, return_exceptions=True)
         await asyncio.to_thread(same_contents, self._state, drafter, found)
         return Staged(overlay, found, number)
+
+    async def _link(self, drafter: DrafterRef, wish: Preflight, tell: Callable[[Report], None]) -> Overlay:
+        try:
+            overlay = await link(self._state, self._models, drafter, self._around, wish)
+        except PreflightRefusedError as refusal:
+            tell(refusal.report)
+            raise
+        if overlay.report is not None:
+            tell(overlay.report)
+        return overlay
 
     async def keep_staged(self, home: Staged) -> Staged:
         """Make sure that the way back stays one commit: stage `home` if it isn't what was staged last."""

@@ -16,15 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specdec.engine.agent.judging import Judged, judged
+from specdec.engine.agent.judging import STANDARD, Judged, explained, judged
 from specdec.engine.agent.plan import write_whole
 from specdec.preflight.checkpoint import CONFIG, CheckpointRefusedError, read_checkpoint
 from specdec.preflight.loading import OVERLAY
 from specdec.preflight.overlay import canonical, normalised
+from specdec.preflight.preflight import RepairMode
 
 if TYPE_CHECKING:
+    from specdec.api.preflight import Preflight
     from specdec.engine.agent.judging import Surroundings
     from specdec.engine.protocol import DrafterRef
+    from specdec.preflight.report import Report
 
 DIGESTS_FILE = "digests.json"
 KEPT_DIGESTS = 64
@@ -45,6 +48,8 @@ class Overlay:
     arguments: tuple[str, ...] = ()
     """Arguments that SGLang needs for this drafter."""
     environment: frozenset[tuple[str, str]] = frozenset()
+    report: Report | None = None
+    """What the preflight found; None if it did not judge."""
 
 
 def inside(models: Path, path: str) -> Path:
@@ -67,7 +72,11 @@ def inside(models: Path, path: str) -> Path:
 
 
 def make_overlay(
-    state: Path, models: Path, drafter: DrafterRef, around: Surroundings | None = None
+    state: Path,
+    models: Path,
+    drafter: DrafterRef,
+    around: Surroundings | None = None,
+    wish: Preflight = STANDARD,
 ) -> Overlay:
     """Check a drafter's folder and link it into an overlay; blocking file work, so run it in a thread.
 
@@ -77,9 +86,13 @@ def make_overlay(
         The folder can't be served as it is.
     """
     source = inside(models, drafter.path)
-    checkpoint = read_checkpoint(source)
-    config = normalised(checkpoint.config)
-    found = judged(source, config.config, around) if around else Judged(config.config)
+    mends = wish.repair is RepairMode.AUTO
+    try:
+        checkpoint = read_checkpoint(source)
+    except CheckpointRefusedError as refusal:
+        raise explained(refusal, source, around, wish) if around else refusal from refusal
+    config = normalised(checkpoint.config, repair=mends)
+    found = judged(source, config.config, around, wish) if around else Judged(config.config)
     links = {file.name: _within(source, file) for file in checkpoint.files}
     if (source / INDEX).exists():
         links[INDEX] = _within(source, source / INDEX)
@@ -97,10 +110,11 @@ def make_overlay(
         draft.replace(folder / link)
     if not found.rules.empty:
         write_whole(folder / OVERLAY, canonical(found.rules.to_json()))
-    written = normalised(found.config)
+    written = normalised(found.config, repair=mends)
     write_whole(folder / CONFIG, canonical(written.config))
     repairs = found.repairs or config.repairs
-    return Overlay(folder, source, drafter, repairs, found.arguments, frozenset(found.environment.items()))
+    environment = frozenset(found.environment.items())
+    return Overlay(folder, source, drafter, repairs, found.arguments, environment, found.report)
 
 
 def _within(source: Path, file: Path) -> Path:

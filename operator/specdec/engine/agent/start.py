@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from specdec.engine.agent.candidacy import DEAD, Candidacy
 from specdec.engine.agent.child import Child
 from specdec.engine.agent.failures import Blame, Failure, diagnose
-from specdec.engine.agent.judging import Surroundings, survey
+from specdec.engine.agent.judging import PreflightRefusedError, Surroundings, survey
 from specdec.engine.agent.ladder import RUNGS, Attempt
 from specdec.engine.agent.launch import ADAPTIVE_FILE, Launch, LaunchRefusedError, Profile, Secrets, render
 from specdec.engine.agent.loopback_client import EngineUnreachableError, Loopback, OrderRefusedError
@@ -149,12 +149,17 @@ class Start:
         drafter = self.plan.drafter
         if drafter is None:
             return None
+        wish = self.plan.preflight
         try:
             self._overlay = await link(
-                self.settings.state_dir, self.settings.models_dir, drafter, self._around
+                self.settings.state_dir, self.settings.models_dir, drafter, self._around, wish
             )
         except CheckpointRefusedError as refusal:
+            if isinstance(refusal, PreflightRefusedError):
+                self.board.judged(refusal.report, drafter.revision, wish)
             return Failure(refusal.reason, str(refusal), Blame.DRAFTER)
+        if self._overlay.report is not None:
+            self.board.judged(self._overlay.report, drafter.revision, wish)
         for repair in self._overlay.repairs:
             log.info("drafter %s: %s", drafter.revision, repair)
         # Beside the start, not before it: SGLang needs longer to read the target.
