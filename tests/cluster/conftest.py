@@ -14,7 +14,7 @@ from tests.support.servers import claim
 def operator() -> None:
     """Install models, CRDs and the operator once."""
     if not KUBECONFIG.exists():
-        pytest.fail("there is no cluster: run `make cluster` first")
+        pytest.fail("there is no cluster: `make test-cluster` makes it")
     install.models()
     install.operator()
 

@@ -27,7 +27,7 @@ SERVES = (
 def release() -> Iterator[str]:
     """Install the chart beside whatever else runs, for one namespace without servers."""
     if not KUBECONFIG.exists():
-        pytest.fail("there is no cluster: run `make cluster` first")
+        pytest.fail("there is no cluster: `make test-cluster` makes it")
     install.crds()
     _remove()
     install.namespace(NAMESPACE)

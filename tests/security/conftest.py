@@ -11,5 +11,5 @@ from tests.support.kubectl import KUBECONFIG
 def crd() -> None:
     """Apply the CRD."""
     if not KUBECONFIG.exists():
-        pytest.fail("there is no cluster: run `make cluster` first")
+        pytest.fail("there is no cluster: `make test-cluster` makes it")
     install.crds()

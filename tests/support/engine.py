@@ -310,7 +310,9 @@ def _check_installed() -> None:
     if not PYTHON.exists() or not list(
         PYTHON.parents[1].glob("lib/*/site-packages/specdec_operator-*.dist-info")
     ):
-        raise RuntimeError(f"no engine with our plugin in {PYTHON.parents[1]}: `make test` installs it")
+        raise RuntimeError(
+            f"no engine with our plugin in {PYTHON.parents[1]}: `make test-engine` installs it"
+        )
 
 
 def _free_port() -> int:

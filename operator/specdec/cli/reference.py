@@ -20,7 +20,7 @@ from specdec.api.crd import COLUMNS, openapi
 from specdec.cli.main import SECTIONS, specdec
 from specdec.preflight.reference import publish
 
-NOTE = "<!-- Made by `python -m specdec.cli.reference`; `make lint` checks that it is current. -->"
+NOTE = "<!-- Made by `python -m specdec.cli.reference`; `make test-lint` checks that it is current. -->"
 WIDTH = 100
 
 Schema = dict[str, Any]

@@ -10,7 +10,7 @@ from specdec.preflight.capabilities import POSTS, TABLE, Capabilities
 from specdec.preflight.stories import LIVE, STORIES, Story
 
 FOLDER = Path(__file__).parents[3] / "docs" / "reference"
-NOTE = "<!-- Made by `python -m specdec.preflight.reference`; `make lint` checks that it is current. -->"
+NOTE = "<!-- Made by `python -m specdec.preflight.reference`; `make test-lint` checks that it is current. -->"
 
 ROWS: tuple[tuple[str, str], ...] = (
     ("layer_names", "Layer names that load"),
@@ -65,7 +65,7 @@ def capabilities_page() -> str:
     names = [group[0].version + (f" - {group[-1].version}" if len(group) > 1 else "") for group in groups]
     lines = [
         "# What each SGLang version does with a drafter", "", NOTE, "",
-        ("Every cell was read from that version's wheel on PyPI, and `make bench-probes` proves it again on the source"
+        ("Every cell was read from that version's wheel on PyPI, and `make probes` proves it again on the source"
         " (no GPU, nothing is imported). A version that is not listed is unknown: the preflight says so and checks only"
         " what holds for all."), "",
         f"Post-releases {', '.join(sorted(POSTS))} were probed too and equal their base.", "",
