@@ -160,7 +160,6 @@ def _sample(rows: Rows, engine: Engine, mode: str, sure: float, *, drafting: boo
         standard_errors=round((share - sure) / error, 2), n=len(pairs))  # fmt: skip
     if not drafting:
         return
-    lengths = [1 + one.drafts / one.calls for one in found]
     calls = sum(one.calls for one in found)
     measured = 1 + sum(one.drafts for one in found) / calls
     # Special tokens are in no draft vocabulary: the drafter knows nothing to say after one.
@@ -168,7 +167,7 @@ def _sample(rows: Rows, engine: Engine, mode: str, sure: float, *, drafting: boo
     computed = 1 + (1 - special) * (expected_accept_length(sure, STEPS) - 1)
     spread = math.sqrt(_variance(sure, STEPS) / calls)
     say(rows, "temperature 1: accept length", measured, "tokens", mode=mode, computed=round(computed, 4),
-        standard_errors=round((measured - computed) / spread, 2), calls=calls, n=len(lengths))  # fmt: skip
+        standard_errors=round((measured - computed) / spread, 2), calls=calls, n=len(found))  # fmt: skip
 
 
 def _probability(engine: Engine) -> float:
