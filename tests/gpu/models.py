@@ -33,6 +33,10 @@ class Maker:
         made = torch.randn(*shape, generator=self._source, device="cuda", dtype=torch.bfloat16)
         return (made * 0.02).cpu()
 
+    def release(self) -> None:
+        """Give the GPU's memory back to the servers."""
+        self._torch.cuda.empty_cache()
+
     def ones(self, size: int) -> Any:
         """Weights of a norm."""
         return self._torch.ones(size, dtype=self._torch.bfloat16)

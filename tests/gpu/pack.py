@@ -8,22 +8,28 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from tests.support.models import NAMES, make
-
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SITE = "sglang-0.5.17.tar.xz"
 OURS = "specdec.tar.xz"
 RUN = """#!/bin/bash
-# Runs the GPU lane; results go to the folder that is named. WORK holds models and unpacked wheels.
+# run.sh OUT GROUP...: runs groups of parts of the GPU lane. WORK holds models and unpacked wheels.
 set -eu
-HERE=$(cd "$(dirname "$0")" && pwd); OUT=$(mkdir -p "$1" && cd "$1" && pwd)
+HERE=$(cd "$(dirname "$0")" && pwd); OUT=$(mkdir -p "$1" && cd "$1" && pwd); shift
 WORK=${WORK:-$HERE/work}; mkdir -p "$WORK/site" "$WORK/ours"
-tar xJf "$HERE/sglang-0.5.17.tar.xz" -C "$WORK/site"; tar xJf "$HERE/specdec.tar.xz" -C "$WORK/ours"
+[ -e "$WORK/site/sglang" ] || tar xJf "$HERE/sglang-0.5.17.tar.xz" -C "$WORK/site"
+tar xJf "$HERE/specdec.tar.xz" -C "$WORK/ours"
 cd "$WORK/ours"; export PYTHONUNBUFFERED=1 PYTHONPATH=$WORK/ours/operator:$WORK/ours:$WORK/site
-exec python3 -m tests.gpu.lane "$OUT"
+exec python3 -m tests.gpu.lane "$OUT" "$@"
 """
-NOT_NEEDED = ("sglang/multimodal_gen", "sglang/test", "sglang/srt/rust_extensions", "cudnn", "cuda")
+NOT_NEEDED = ("sglang/multimodal_gen", "sglang/test", "sglang/srt/rust_extensions", "cudnn", "cuda", "bin")
+WITH_SYMBOLS = ("xgrammar", "uvloop", "zstandard")
+"""Packages whose libraries carry their debugging symbols."""
+
+ENTRY_POINTS = """[sglang.srt.plugins]
+specdec = specdec.engine.plugin:register
+specdec_lane = tests.gpu.observer:register
+"""
 
 
 def pack(folder: Path) -> None:
@@ -60,33 +66,29 @@ def _pack_site(archive: Path) -> None:
         for library in (site / "sgl_kernel").rglob("*.so"):
             if "sm90/common_ops" not in library.as_posix():
                 library.unlink()
-        for library in (site / "xgrammar").rglob("*.so"):
+        for library in (path for name in WITH_SYMBOLS for path in (site / name).rglob("*.so")):
             subprocess.run(["strip", "--strip-debug", str(library)], check=True)
         for library in site.rglob("*.a"):
             library.unlink()
         with archive.open("wb") as output:
             packed = subprocess.Popen(["tar", "cf", "-", "-C", str(site), "."], stdout=subprocess.PIPE)
-            subprocess.run(["xz", "-T0", "-6"], stdin=packed.stdout, stdout=output, check=True)
+            subprocess.run(["xz", "-T0", "-7"], stdin=packed.stdout, stdout=output, check=True)
             packed.wait()
 
 
 def _pack_ours(archive: Path) -> None:
-    """Our package, as SGLang finds its plugin, the tests' models, and what they are asked with."""
+    """Our package, as SGLang finds its plugin, and the lane with the observer as another one."""
     with tempfile.TemporaryDirectory() as place:
         info = Path(place) / "specdec_operator-0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: specdec-operator\nVersion: 0\n")
-        entry = "[sglang.srt.plugins]\nspecdec = specdec.engine.plugin:register\n"
-        (info / "entry_points.txt").write_text(entry)
+        (info / "entry_points.txt").write_text(ENTRY_POINTS)
         # Only models that are not served here call it, but SGLang imports it.
         (Path(place) / "deep_gemm.py").write_text("")
-        models = Path(place) / "models"
-        make(models, NAMES)
         with tarfile.open(archive, "w:xz") as tar:
             for path in ("operator", "tests/gpu", "tests/support", "images/engine-cpu"):
                 tar.add(ROOT / path, path, filter=_sources)
             tar.add(info, f"operator/{info.name}")
-            tar.add(models, "build/models")
             tar.add(Path(place) / "deep_gemm.py", "deep_gemm.py")
 
 

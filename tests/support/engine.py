@@ -95,9 +95,11 @@ class Engine:
             with error:
                 return error.code, error.read()
 
-    def generate(self, prompt: list[int], tokens: int = 40, rid: str | None = None) -> Generation:
-        """Ask for a greedy answer of so many tokens."""
-        sampling = {"max_new_tokens": tokens, "temperature": 0, "ignore_eos": True}
+    def generate(
+        self, prompt: list[int], tokens: int = 40, rid: str | None = None, *, temperature: float = 0
+    ) -> Generation:
+        """Ask for an answer of so many tokens, a greedy one unless a temperature is given."""
+        sampling = {"max_new_tokens": tokens, "temperature": temperature, "ignore_eos": True}
         body = {"input_ids": prompt, "sampling_params": sampling} | ({"rid": rid} if rid else {})
         status, answer = self.request("/generate", body)
         if status != 200:

@@ -17,7 +17,19 @@ it were right, so with k steps the accept length is 1 + p + p^2 + ... + p^k on a
 
 from tests.support.models.catalog import NAMES, make
 from tests.support.models.drafter import DrafterShape, drafter
-from tests.support.models.target import kimi
+from tests.support.models.latent_drafter import latent_drafter
+from tests.support.models.target import KIMI_LATENT, kimi
 from tests.support.models.theory import answer, expected_accept_length, simulate
 
-__all__ = ["NAMES", "DrafterShape", "answer", "drafter", "expected_accept_length", "kimi", "make", "simulate"]
+__all__ = [
+    "KIMI_LATENT",
+    "NAMES",
+    "DrafterShape",
+    "answer",
+    "drafter",
+    "expected_accept_length",
+    "kimi",
+    "latent_drafter",
+    "make",
+    "simulate",
+]

@@ -80,10 +80,15 @@ def weights(shape: DrafterShape) -> dict[str, Array]:
         | ({f"{inner}.hidden_norm.weight": -ones(WIDTH)} if shape.norm_before_residual else {})
         | step(f"{inner}.mlp", matrix(SIGMA))
         | {"fc.weight": np.concatenate(back, axis=1).astype(BF16), "norm.weight": ones(WIDTH)}
-        | {"lm_head.weight": _head(shape.quality, _draft_ids(shape))}
-        | _token_map(_draft_ids(shape), absolute=shape.absolute_token_map)
+        | head(shape)
         | ({"embed_tokens.weight": 7 * ones(WIDTH, WIDTH)} if shape.own_embedding else {})
     )
+
+
+def head(shape: DrafterShape) -> dict[str, Array]:
+    """Head and token map of a drafter: they alone make its quality."""
+    ids = _draft_ids(shape)
+    return {"lm_head.weight": _head(shape.quality, ids)} | _token_map(ids, absolute=shape.absolute_token_map)
 
 
 def _draft_ids(shape: DrafterShape) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,33 @@ from tests.support.models.codes import (
 from tests.support.models.folder import write
 
 EXPERTS = 4
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Sizes of latent attention (MLA); the defaults are as small as SGLang's CPU engine takes them."""
+
+    kv_rank: int = 32
+    q_rank: int = 32
+    rope: int = 16
+    nope: int = 16
+    value: int = 16
+
+    def config(self) -> dict[str, Any]:
+        """Keys of config.json."""
+        return {
+            "kv_lora_rank": self.kv_rank,
+            "q_lora_rank": self.q_rank,
+            "qk_rope_head_dim": self.rope,
+            "qk_nope_head_dim": self.nope,
+            "v_head_dim": self.value,
+        }
+
+
+SMALL = Latent()
+KIMI_LATENT = Latent(kv_rank=512, q_rank=WIDTH, rope=64, nope=128, value=128)
+"""Kimi-K2.5's sizes but for q_rank: GPU kernels for MLA are made for these."""
+
 PROCESSOR = Path(__file__).with_name("processing_tiny_kimi.py")
 
 TEXT_CONFIG: dict[str, Any] = {
@@ -45,11 +73,7 @@ TEXT_CONFIG: dict[str, Any] = {
     "scoring_func": "sigmoid",
     "norm_topk_prob": True,
     "num_nextn_predict_layers": 0,
-    "kv_lora_rank": 32,
-    "q_lora_rank": 32,
-    "qk_rope_head_dim": 16,
-    "qk_nope_head_dim": 16,
-    "v_head_dim": 16,
+    **SMALL.config(),
     "rope_scaling": {
         "type": "yarn",
         "factor": 4.0,
@@ -81,13 +105,13 @@ VISION_CONFIG = {
 }
 
 
-def kimi(folder: Path) -> Path:
-    """Write the target's folder."""
+def kimi(folder: Path, latent: Latent = SMALL, *, gain: float = 1.0) -> Path:
+    """Write the target's folder; at a gain below 1 its head is less sure of the next token."""
     processor = {"AutoProcessor": f"{PROCESSOR.stem}.TinyKimiProcessor"}
     config = {
         "architectures": ["KimiK25ForConditionalGeneration"],
         "model_type": "kimi_k25",
-        "text_config": TEXT_CONFIG,
+        "text_config": TEXT_CONFIG | latent.config(),
         "vision_config": VISION_CONFIG,
         "pad_token_id": 0,
         "bos_token_id": 1,
@@ -97,43 +121,44 @@ def kimi(folder: Path) -> Path:
         "tie_word_embeddings": False,
         "auto_map": processor,
     }
-    write(folder, config, _weights())
+    write(folder, config, _weights(latent, gain))
     shutil.copyfile(PROCESSOR, folder / PROCESSOR.name)
     text = '{"processor_class": "TinyKimiProcessor", "auto_map": {"AutoProcessor": "%s"}}'
     (folder / "processor_config.json").write_text(text % processor["AutoProcessor"])
     return folder
 
 
-def _head() -> Array:
+def _head(gain: float) -> Array:
     """Row SIGMA[t] looks at the code that the last layer leaves of t."""
     head = np.zeros((WIDTH, WIDTH), np.float32)
-    head[SIGMA, power(TAU, LAYERS)] = 1
+    head[SIGMA, power(TAU, LAYERS)] = gain
     return head.astype(BF16)
 
 
-def _weights() -> dict[str, Array]:
+def _weights(latent: Latent, gain: float) -> dict[str, Array]:
     weights = {
         "language_model.model.embed_tokens.weight": identity(),
         "language_model.model.norm.weight": ones(WIDTH),
-        "language_model.lm_head.weight": _head(),
+        "language_model.lm_head.weight": _head(gain),
     }
     for layer in range(LAYERS):
         prefix = f"language_model.model.layers.{layer}"
-        weights |= _attention(prefix)
+        weights |= _attention(prefix, latent)
         weights |= mlp(f"{prefix}.mlp", matrix(TAU)) if layer == 0 else _experts(f"{prefix}.mlp")
     return weights
 
 
-def _attention(prefix: str) -> dict[str, Array]:
+def _attention(prefix: str, latent: Latent) -> dict[str, Array]:
     """Latent attention that adds nothing."""
+    inner = f"{prefix}.self_attn"
     return {
-        f"{prefix}.self_attn.q_a_proj.weight": zeros(32, WIDTH),
-        f"{prefix}.self_attn.q_a_layernorm.weight": ones(32),
-        f"{prefix}.self_attn.q_b_proj.weight": zeros(HEADS * 32, 32),
-        f"{prefix}.self_attn.kv_a_proj_with_mqa.weight": zeros(48, WIDTH),
-        f"{prefix}.self_attn.kv_a_layernorm.weight": ones(32),
-        f"{prefix}.self_attn.kv_b_proj.weight": zeros(HEADS * 32, 32),
-        f"{prefix}.self_attn.o_proj.weight": zeros(WIDTH, HEADS * 16),
+        f"{inner}.q_a_proj.weight": zeros(latent.q_rank, WIDTH),
+        f"{inner}.q_a_layernorm.weight": ones(latent.q_rank),
+        f"{inner}.q_b_proj.weight": zeros(HEADS * (latent.nope + latent.rope), latent.q_rank),
+        f"{inner}.kv_a_proj_with_mqa.weight": zeros(latent.kv_rank + latent.rope, WIDTH),
+        f"{inner}.kv_a_layernorm.weight": ones(latent.kv_rank),
+        f"{inner}.kv_b_proj.weight": zeros(HEADS * (latent.nope + latent.value), latent.kv_rank),
+        f"{inner}.o_proj.weight": zeros(WIDTH, HEADS * latent.value),
         f"{prefix}.input_layernorm.weight": ones(WIDTH),
         f"{prefix}.post_attention_layernorm.weight": ones(WIDTH),
     }

@@ -4,6 +4,7 @@ The shadow is a view of the serving model: a shallow copy whose `named_parameter
 weight loaders. So names are mapped, shards cut and layers fused by the very code that loaded the serving
 drafter, while nothing that serves is touched. That is sound for models whose `load_weights` reaches tensors
 through `named_parameters` alone and keeps nothing else than `hot_token_id`: the classes in :data:`AUDITED`.
+What they compute from their weights afterwards is left out here and made by the swap (`derived`).
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
+from specdec.engine.plugin.derived import RECOMPUTE
 from specdec.engine.plugin.refusal import RefusedError
 
 AUDITED = {
     "LlamaForCausalLMEagle3": "load_weights writes through named_parameters and sets hot_token_id (0.5.12 to 0.5.23)",
+    "Eagle3DeepseekV2ForCausalLM": "the same, then post_load_weights makes w_kc and w_vc (0.5.17 to 0.5.23)",
 }
-"""Draft model classes that can be swapped in place, and what was read. Not Eagle3DeepseekV2ForCausalLM: it
-makes w_kc and w_vc anew at every load, while captured graphs keep the old addresses."""
-
+"""Draft model classes that can be swapped in place, and what was read."""
 
 ALIGNMENT = 64
 
@@ -93,4 +94,6 @@ def _view(model: Any, clones: dict[str, Any]) -> Any:
         view.__dict__[store] = dict(view.__dict__[store])
     view.__dict__["named_parameters"] = lambda *_args, **_kwargs: iter(clones.items())
     view.__dict__["hot_token_id"] = None
+    # The view shares its modules with the serving model: it would bind what it computes there.
+    view.__dict__[RECOMPUTE] = lambda: None
     return view

@@ -6,8 +6,9 @@ Upstream: WeightUpdater.update_weights_from_disk, 0.5.17 to 0.5.23 (never used h
 In force: a commit's outcome is `done` with its pause, and `Report.revision` is the new one.
 
 Sound because: everything was checked in a shadow before; storage is copied into storage, so addresses that
-captured graphs hold stay valid; a parameter that the target owns is never written; the cache key changes with
-every commit (`admission`), so no request reads draft KV that another drafter wrote.
+captured graphs hold stay valid, also of what the model computes from its weights (`derived`); a parameter that
+the target owns is never written; the cache key changes with every commit (`admission`), so no request reads
+draft KV that another drafter wrote.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from specdec.engine.loopback import Commit, Outcome, Stage
-from specdec.engine.plugin import admission, shadow
+from specdec.engine.plugin import admission, derived, shadow
 from specdec.engine.plugin.hooks import Patch
 from specdec.engine.plugin.load import in_flight
 from specdec.engine.plugin.refusal import RefusedError
@@ -180,6 +181,7 @@ def _copy(serving: Serving, staged: Staged) -> None:
             if parameter.data_ptr() in serving.target_pointers:
                 continue
             parameter.data.copy_(tensor, non_blocking=True)
+        derived.refresh(serving.model)
         for token_map in (serving.token_map, serving.model.hot_token_id):
             if token_map is not None:
                 token_map.copy_(staged.token_map)

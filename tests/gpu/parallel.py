@@ -1,0 +1,101 @@
+"""Tensor parallel 2: two GPUs take the same order at the same batch, or neither does."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+from tests.gpu.exact import ASKED, TOKENS, check, prompts
+from tests.gpu.rows import Rows, say
+from tests.gpu.servers import Server, at_once, done, running, swap
+from tests.gpu.wide import make, swaps, switches
+from tests.support.engine import STEPS, Engine
+from tests.support.models import KIMI_LATENT, DrafterShape, drafter, kimi
+
+from specdec.engine.loopback import Report, Steps
+from specdec.engine.protocol import Source
+
+# SGLang's own all-reduce wants more of the GPUs' link than every machine gives.
+TWO = ("--tp", "2", "--disable-custom-all-reduce")
+
+
+def parallel(out: Path, rows: Rows) -> None:
+    """Swaps, on/off with plain decoding, counters and the strict load on two GPUs."""
+    folder = Path("models-two").absolute()
+    kimi(folder / "kimi", KIMI_LATENT)
+    shapes = {"good": DrafterShape(), "q70": DrafterShape(quality=0.7, first_draft_id=100),
+              "renamed": DrafterShape(prefix="model.decoder.0")}  # fmt: skip
+    folders = {name: drafter(folder / name, shape) for name, shape in shapes.items()}
+    target, drafters = make("wide-b")
+    servers = (
+        Server("two-tiny", 31200, folder / "kimi", folders["good"], TWO),
+        Server("two-wide", 31210, target, drafters[0], TWO),
+    )
+    with running(out, *servers) as (tiny, wide):
+        _exact(tiny, folders, rows)
+        _counters(tiny, rows)
+        switches(wide, rows)
+        swaps(wide, drafters, rows)
+        _both_ranks(wide, "wide", rows)
+
+
+def _exact(engine: Engine, folders: dict[str, Path], rows: Rows) -> None:
+    """Answers and drafts as computed through swaps, off and on; a drafter of unknown names is refused."""
+    tokens = drafts = number = 0
+    for name, quality in (("good", 1.0), ("q70", 0.7), ("good", 1.0)):
+        if number:
+            swap(engine, folders[name])
+        for steps in (STEPS, 0, STEPS):
+            done(engine, Steps(steps=steps))
+            found = check(engine, quality, ASKED * number, drafting=steps > 0)
+            tokens, drafts, number = tokens + found.tokens, drafts + found.drafts, number + 1
+    say(rows, "TP 2, swaps and on/off: answers other than computed", tokens, f"of {number * ASKED}")
+    say(rows, "TP 2, swaps and on/off: drafts other than computed", drafts, f"of {number * ASKED}")
+    refused = engine.stage(folders["renamed"], "renamed")
+    say(
+        rows,
+        "TP 2: a drafter of unknown names is refused",
+        int(refused.state == "refused"),
+        "1=yes",
+        reason=refused.reason,
+    )
+    _both_ranks(engine, "tiny", rows)
+
+
+def _counters(engine: Engine, rows: Rows) -> None:
+    """What the plugin counted against what SGLang says of each request."""
+    before = engine.counters(source=Source.TRAFFIC, steps=STEPS)
+    asked = prompts(64, 5000)
+    found = [one for begin in range(0, 64, 16) for one in at_once(engine, asked[begin : begin + 16], TOKENS)]
+    after = engine.counters(source=Source.TRAFFIC, steps=STEPS)
+    calls = after.calls - before.calls - sum(one.calls for one in found)
+    drafts = sum(after.correct) - sum(before.correct) - sum(one.drafts for one in found)
+    say(
+        rows,
+        "TP 2: verify calls counted less those of meta_info",
+        calls,
+        f"of {sum(one.calls for one in found)}",
+    )
+    say(
+        rows,
+        "TP 2: correct drafts counted less those of meta_info",
+        drafts,
+        f"of {sum(one.drafts for one in found)}",
+    )
+
+
+def _both_ranks(engine: Engine, name: str, rows: Rows) -> None:
+    reports = [_report(engine.run_dir / f"scheduler-{rank}.sock") for rank in (0, 1)]
+    alike = len({(one.revision, one.steps, one.states, one.plain, one.patches) for one in reports}) == 1
+    outcomes = len({tuple((o.number, o.state) for o in one.outcomes) for one in reports}) == 1
+    say(rows, f"TP 2, {name}: both ranks report the same", int(alike and outcomes), "1=yes",
+        plain=reports[0].plain, fed=[one.load.fed if one.load else 0 for one in reports])  # fmt: skip
+
+
+def _report(path: Path) -> Report:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(5)
+        connection.connect(str(path))
+        with connection.makefile("rb") as stream:
+            return Report.model_validate(json.loads(stream.readline()))
