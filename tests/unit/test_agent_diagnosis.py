@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specdec.engine.agent.diagnosis import LINE_CHARACTERS, MOST_LINES, diagnose, telling
 from specdec.engine.agent.board import MESSAGE_CHARACTERS
+from specdec.engine.agent.diagnosis import LINE_CHARACTERS, MOST_LINES, diagnose, telling
 from specdec.engine.agent.failures import Blame, Failure
 from specdec.engine.agent.signatures import SIGNATURES
 from specdec.engine.agent.termination import TERMINATION_BYTES, leave, message
@@ -49,8 +49,6 @@ def test_a_recorded_end_is_named(name):
 @pytest.mark.parametrize("known", SIGNATURES, ids=lambda known: known.reason)
 def test_a_sentence_has_room_for_cause_and_advice(known):
     assert len(known.cause) + len(known.advice) <= MESSAGE_CHARACTERS - 100 - len("; : ")
-
-
 
 
 @pytest.mark.parametrize(

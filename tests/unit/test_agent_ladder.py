@@ -51,7 +51,13 @@ def test_pauses_grow_to_a_minute():
 
 
 def test_each_rung_captures_less_than_the_one_before_and_says_why():
-    assert [rung.name for rung in RUNGS] == ["", "FewerOffGraphs", "SmallerGraphs", "SmallerGraphs", "NoGraphs"]
+    assert [rung.name for rung in RUNGS] == [
+        "",
+        "FewerOffGraphs",
+        "SmallerGraphs",
+        "SmallerGraphs",
+        "NoGraphs",
+    ]
     assert all(rung.why for rung in RUNGS[1:])
     for before, after in pairwise(RUNGS[:-1]):
         assert before.off_batch is None or after.off_batch is not None

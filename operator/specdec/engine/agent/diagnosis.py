@@ -41,7 +41,9 @@ BY_ITSELF = re.compile(r"hit an exception|Received sigquit from a child|Subproce
 CHILD_KILLED = re.compile(r"(?:exit code:? -9\b|terminated with -9\b)")
 
 
-def diagnose(tail: Sequence[str], code: int, report: StartReport | None, *, oom_killed: bool = False) -> Failure:
+def diagnose(
+    tail: Sequence[str], code: int, report: StartReport | None, *, oom_killed: bool = False
+) -> Failure:
     """Say why a process ended.
 
     Parameters
@@ -76,8 +78,12 @@ def _unknown(tail: Sequence[str], code: int, ended: str) -> Failure:
             "see the pod's events"
         )
         return Failure("Killed", sentence, Blame.SURROUNDINGS, ended, lines)
-    last = next((line for line in reversed(tail) if TELLING.search(line) and not NOISE.search(line)), "no output")
-    sentence = f"SGLang ended with {ended} after: {_cut(_bare(last), FOUND_CHARACTERS)}; see the container's log"
+    last = next(
+        (line for line in reversed(tail) if TELLING.search(line) and not NOISE.search(line)), "no output"
+    )
+    sentence = (
+        f"SGLang ended with {ended} after: {_cut(_bare(last), FOUND_CHARACTERS)}; see the container's log"
+    )
     return Failure("EngineExited", sentence, Blame.UNKNOWN, ended, lines)
 
 

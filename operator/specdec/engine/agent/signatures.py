@@ -38,7 +38,7 @@ SIGNATURES = (
                "the drafter's config names layers that the target can't give", "correct its layer ids"),
     _signature(r"(?:Error while creating shared memory segment|failed to extend /dev/shm|unable to (?:allocate|open) shared memory"
                r"|out of shared memory).*", "SharedMemoryTooSmall", Blame.SURROUNDINGS,
-               "/dev/shm is too small for tensor parallelism", "raise engine.sharedMemory"),
+               "the shared memory is too small for tensor parallelism", "raise engine.sharedMemory"),
     _signature(r"(?:\[Errno 28\]|No space left on device).*", "NoSpaceLeft", Blame.SURROUNDINGS,
                "a volume of the pod is full", "enlarge the cache volume, or clear it"),
     _signature(r"Not enough memory\. Please try to increase --mem-fraction-static.*", "KvCacheTooSmall", Blame.SURROUNDINGS,

@@ -31,7 +31,13 @@ KEPT_DIGESTS = 64
 DIGEST_SECONDS = 600.0
 """Deadline for hashing one drafter: a few GB from a claim take well under a minute."""
 KILL_SECONDS = 2.0
+CHANGED = "ChangedWhileStaged"
+"""Reason of a refusal that says nothing of the drafter: a copy was still under way."""
 INDEX = "model.safetensors.index.json"
+
+
+Stamps = tuple[tuple[str, int, int, int], ...]
+"""Name, size, time of the last change in ns, and inode of each file of a folder."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,8 @@ class Overlay:
     arguments: tuple[str, ...] = ()
     """Arguments that SGLang needs for this drafter."""
     environment: frozenset[tuple[str, str]] = frozenset()
+    stamps: Stamps = ()
+    """The source's files before anything of them was read."""
 
 
 def inside(models: Path, path: str) -> Path:
@@ -77,6 +85,7 @@ def make_overlay(
         The folder can't be served as it is.
     """
     source = inside(models, drafter.path)
+    stamps = stamped(source)
     checkpoint = read_checkpoint(source)
     config = normalised(checkpoint.config)
     found = judged(source, config.config, around) if around else Judged(config.config)
@@ -100,7 +109,46 @@ def make_overlay(
     written = normalised(found.config)
     write_whole(folder / CONFIG, canonical(written.config))
     repairs = found.repairs or config.repairs
-    return Overlay(folder, source, drafter, repairs, found.arguments, frozenset(found.environment.items()))
+    environment = frozenset(found.environment.items())
+    return Overlay(folder, source, drafter, repairs, found.arguments, environment, stamps)
+
+
+def stamped(folder: Path) -> Stamps:
+    """Stamp a folder's files, links followed; what can't be looked at has no stamp.
+
+    Raises
+    ------
+    CheckpointRefusedError
+        The folder can't be listed.
+    """
+    stamps = []
+    try:
+        for path in sorted(folder.iterdir()):
+            with contextlib.suppress(OSError):
+                now = path.stat()
+                stamps.append((path.name, now.st_size, now.st_mtime_ns, now.st_ino))
+    except OSError as error:
+        raise CheckpointRefusedError(
+            "FileMissing", f"{folder} can't be listed ({error.strerror}): check the path"
+        ) from error
+    return tuple(stamps)
+
+
+def unchanged(overlay: Overlay) -> None:
+    """Refuse a drafter whose files changed while they were read: checks, weights and digest may be of different ones.
+
+    Raises
+    ------
+    CheckpointRefusedError
+        They did.
+    """
+    differing = {stamp[0] for stamp in set(overlay.stamps) ^ set(stamped(overlay.source))}
+    if differing:
+        raise CheckpointRefusedError(
+            CHANGED,
+            f"{min(differing)} in {overlay.source} changed while it was staged, expected a finished copy: "
+            "it is staged again when it is named again",
+        )
 
 
 def _within(source: Path, file: Path) -> Path:

@@ -27,7 +27,7 @@ from specdec.engine.agent.loopback_client import EngineUnreachableError, Loopbac
 from specdec.engine.agent.oom import oom_kills
 from specdec.engine.agent.probe import Finding, probe
 from specdec.engine.agent.slot import DrafterSlot, Staged, link
-from specdec.engine.agent.staging import content_digest, inside, same_contents
+from specdec.engine.agent.staging import CHANGED, content_digest, inside, same_contents, unchanged
 from specdec.engine.agent.times import now_text
 from specdec.engine.agent.volumes import on_volume
 from specdec.engine.loopback import START_REPORT, Report, StartReport
@@ -278,9 +278,11 @@ class Start:
             return None
         try:
             found = await digest
+            await asyncio.to_thread(unchanged, overlay)
             await asyncio.to_thread(same_contents, self.settings.state_dir, overlay.drafter, found)
         except CheckpointRefusedError as refusal:
-            raise failed(refusal.reason, str(refusal), Blame.DRAFTER) from refusal
+            blame = Blame.SURROUNDINGS if refusal.reason == CHANGED else Blame.DRAFTER
+            raise failed(refusal.reason, str(refusal), blame) from refusal
         self.board.change(revision=overlay.drafter.revision, digest=found)
         slot = DrafterSlot(
             loopback,
