@@ -200,6 +200,12 @@ class AgentPod:
         while time.monotonic() < until and runs(self.engine_pid(), Path("/proc")):
             time.sleep(0.05)
 
+    def kill_agent(self) -> None:
+        """Kill the agent alone: what it started runs on."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(10)
+
     def terminate(self, seconds: float = 60) -> int:
         """Ask the agent to end, as the kubelet does, and wait."""
         assert self.process is not None

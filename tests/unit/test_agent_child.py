@@ -12,7 +12,7 @@ import pytest
 
 from specdec.engine.agent.child import TAIL_LINES, Child
 from specdec.engine.agent.launch import Launch
-from specdec.engine.agent.orphans import reap, zombies
+from specdec.engine.agent.orphans import end_strays, reap, zombies
 from specdec.engine.agent.vitals import LONGEST_BEAT_SECONDS, Vitals, runs
 from specdec.engine.protocol import Phase
 
@@ -81,6 +81,29 @@ def test_orphans_are_reaped_at_the_second_look():
     assert process.pid not in reap(first)
     assert process.pid not in zombies()
     process.returncode = 0
+
+
+def test_only_processes_of_earlier_starts_are_ended(tmp_path: Path):
+    def begin(run_dir: Path) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "SPECDEC_RUN_DIR": str(run_dir)}
+        nap = "import time; print('up', flush=True); time.sleep(60)"
+        process = subprocess.Popen(
+            [sys.executable, "-c", nap], env=environment, stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        return process
+
+    mine, other = begin(tmp_path / "run" / "0a1b2c3d"), begin(tmp_path / "runner" / "0a1b2c3d")
+    try:
+        assert end_strays(tmp_path / "run") == {mine.pid}
+        assert mine.wait(5) == -9
+        assert other.poll() is None
+        assert end_strays(tmp_path / "run") == set()
+    finally:
+        for process in (mine, other):
+            process.kill()
+            process.communicate()
 
 
 def test_alive_while_the_loop_turns_or_the_engine_runs():

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.support.agentpod import AgentPod
 from tests.support.models import make
 
+from specdec.engine.agent.vitals import runs
 from specdec.engine.protocol import (
     CandidateState,
     Confirm,
@@ -342,6 +343,18 @@ def test_a_restarted_container_starts_with_what_was_promoted(pod, start):
     pod.start()
     status = pod.wait_serving(30)
     assert (status.revision, status.promoted, status.assignment) == ("r-q70", "r-q70", 4)
+
+
+def test_an_agent_killed_alone_leaves_an_engine_that_the_next_agent_ends(pod, start):
+    boot = start().boot
+    pod.command(SetDrafting(drafting=Drafting.OFF))
+    left = pod.engine_pid()
+    pod.kill_agent()
+    assert runs(left, Path("/proc"))
+    pod.start()
+    status = pod.wait(lambda status: status.boot != boot and status.phase is Phase.SERVING, 30, "restarted")
+    assert not runs(left, Path("/proc"))
+    assert (status.revision, status.steps) == ("r-good", 0)
 
 
 def test_a_newer_plan_switches_drafting_now_and_the_drafter_at_the_next_start(pod, start):

@@ -25,6 +25,7 @@ from specdec.engine.agent.ladder import RUNGS, Attempt
 from specdec.engine.agent.launch import ADAPTIVE_FILE, Launch, LaunchRefusedError, Profile, Secrets, render
 from specdec.engine.agent.loopback_client import EngineUnreachableError, Loopback, OrderRefusedError
 from specdec.engine.agent.oom import oom_kills
+from specdec.engine.agent.orphans import end_strays
 from specdec.engine.agent.probe import Finding, probe
 from specdec.engine.agent.slot import DrafterSlot, Staged, link
 from specdec.engine.agent.staging import CHANGED, content_digest, inside, same_contents, unchanged
@@ -184,6 +185,8 @@ class Start:
                 rung=RUNGS[attempt.rung],
                 environ=os.environ,
             )
+            if left := await asyncio.to_thread(end_strays, self.settings.run_dir):
+                log.warning("killed %d processes of an earlier start: %s", len(left), sorted(left))
             await asyncio.to_thread(_prepare, self.run_dir, launch)
             child = Child.start(launch, self._mark)
         except LaunchRefusedError as error:
