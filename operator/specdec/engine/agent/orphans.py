@@ -24,19 +24,25 @@ def adopt() -> None:
 
 
 def strays(run_dir: Path, proc: Path = PROC) -> set[int]:
-    """List processes of earlier starts below this run folder: only SGLang's processes carry its name."""
+    """List processes of earlier starts below this run folder: only SGLang's carry its name, and their groups.
+
+    A process that sets its title, as SGLang's scheduler does, overwrites its environment; its launcher does not.
+    """
     mark = f"{RUN_DIR}={run_dir}/".encode()
-    found = set()
+    marked, groups = set(), dict[int, int]()
     for entry in proc.iterdir():
         if not entry.name.isdigit():
             continue
+        pid = int(entry.name)
         try:
+            groups[pid] = os.getpgid(pid)
             environment = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
         if any(variable.startswith(mark) for variable in environment):
-            found.add(int(entry.name))
-    return found
+            marked.add(pid)
+    theirs = {groups[pid] for pid in marked} - {os.getpgrp()}
+    return marked | {pid for pid, group in groups.items() if group in theirs}
 
 
 def end_strays(run_dir: Path, seconds: float = END_SECONDS) -> set[int]:
