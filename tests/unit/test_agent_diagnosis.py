@@ -221,6 +221,15 @@ def test_the_kernels_own_count_is_believed_before_any_line():
     assert (found.reason, found.blame, found.ended) == ("HostOutOfMemory", Blame.SURROUNDINGS, "signal 9")
 
 
+def test_the_source_that_a_traceback_shows_is_no_sign():
+    tail = (
+        "Traceback (most recent call last):",
+        '    raise OSError("No space left on device")',
+        "ValueError: something else",
+    )
+    assert diagnose(tail, 1, None).reason == "EngineExited"
+
+
 def test_telling_lines_are_errors_without_their_frames_each_once():
     tail = (
         "server_args=ServerArgs(Error)",

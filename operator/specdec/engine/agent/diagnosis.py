@@ -60,8 +60,10 @@ def diagnose(
     if oom_killed:
         sentence = "the kernel killed a process of SGLang at the pod's memory limit: raise engine.resources.limits.memory"
         return Failure("HostOutOfMemory", sentence, Blame.SURROUNDINGS, ended, telling(tail))
+    # A traceback also shows the source of whoever raised: with the words of errors that did not happen.
+    said = [bare for line in tail if not NOISE.search(bare := _bare(line))]
     for known in SIGNATURES:
-        for line in tail:
+        for line in said:
             if found := known.pattern.search(line):
                 sentence = f"{_cut(found.group().strip(), FOUND_CHARACTERS)}; {known.cause}: {known.advice}"
                 return Failure(known.reason, sentence, known.blame, ended, telling(tail, line))

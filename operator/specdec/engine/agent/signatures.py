@@ -77,7 +77,7 @@ SIGNATURES = (
                "the target's config brings code of its own", "add --trust-remote-code to engine.args if you trust it"),
     _signature(r"context_length \(\d+\) is greater than the derived context_length.*", "DraftContextTooShort",
                Blame.DRAFTER, "the drafter was trained for a shorter context", "lower engine.contextLength, or retrain it"),
-    _signature(r"(?:Model architectures .* are not supported for now|does not recognize this architecture).*",
+    _signature(r"(?:Model architectures .* are not supported for now|Cannot find model module|does not recognize this architecture).*",
                "ArchitectureUnsupported", Blame.UNKNOWN, "this SGLang does not know the model's class", "take a newer image"),
     _signature(r"(?:Unrecognized model in|Can't load the configuration of|does not appear to have a file named config\.json"
                r"|It looks like the config file at).*", "ConfigUnusable", Blame.UNKNOWN,
