@@ -18,6 +18,12 @@ from specdec.engine.loopback import StartReport
 LOGS = Path(__file__).parents[1] / "data" / "agent" / "logs"
 AROUND, DRAFTER, UNKNOWN = Blame.SURROUNDINGS, Blame.DRAFTER, Blame.UNKNOWN
 RECORDED = {
+    "architecture-unknown": (1, "ArchitectureUnsupported", UNKNOWN),
+    "argument-unknown": (2, "ArgumentRefused", AROUND),
+    "config-damaged": (1, "ConfigUnusable", UNKNOWN),
+    "config-missing": (1, "ConfigUnusable", UNKNOWN),
+    "quantization-unknown": (1, "QuantizationUnsupported", AROUND),
+    "weights-truncated": (-9, "WeightsUnreadable", UNKNOWN),
     "cuda-out-of-memory": (1, "OutOfMemory", AROUND),
     "gpu-assert": (1, "GpuAccessFault", UNKNOWN),
     "gpu-none": (1, "GpuMissing", AROUND),
