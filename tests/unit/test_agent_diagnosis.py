@@ -22,6 +22,7 @@ RECORDED = {
     "argument-unknown": (2, "ArgumentRefused", AROUND),
     "config-damaged": (1, "ConfigUnusable", UNKNOWN),
     "config-missing": (1, "ConfigUnusable", UNKNOWN),
+    "port-taken": (1, "PortInUse", AROUND),
     "quantization-unknown": (1, "QuantizationUnsupported", AROUND),
     "weights-truncated": (-9, "WeightsUnreadable", UNKNOWN),
     "cuda-out-of-memory": (1, "OutOfMemory", AROUND),
@@ -30,6 +31,7 @@ RECORDED = {
     "gpu-ordinal": (1, "GpuMissing", AROUND),
     "nccl-duplicate-gpu": (1, "NcclFailed", AROUND),
     "nccl-timeout": (-6, "NcclTimeout", AROUND),
+    "scheduler-killed": (-9, "Killed", AROUND),
     "store-port": (1, "PortInUse", AROUND),
 }
 """By name of the file: exit code, reason, blame."""

@@ -28,7 +28,8 @@ REPORT_BYTES = 1 << 20
 POLL_SECONDS = 0.02
 
 
-WATCH_SECONDS = 2.0
+WATCH_SECONDS = 5.0
+"""SGLang writes a line into its log for each look."""
 SILENT_SECONDS = 30.0
 """An engine of which no part answers for so long serves nobody: stopped, deadlocked, or hung in the driver."""
 
