@@ -44,19 +44,12 @@ UNREADABLE = {
 }
 REFUSALS = {
     "wrong_shape": ("ShapeMismatch", "norm.weight"),
-    "transposed": ("ShapeMismatch", "fc.weight"),
     "not_a_number": ("NotFinite", "fc.weight"),
     "infinite": ("NotFinite", "down_proj.weight"),
     "other_dtype": ("DtypeDiffers", "fc.weight"),
-    "integers": ("DtypeDiffers", "fc.weight"),
     "missing_tensor": ("ParametersNotFed", "qkv_proj.weight (k)"),
-    "missing_head": ("ParametersNotFed", "lm_head.weight"),
-    "extra_tensor": ("TensorsNotConsumed", "midlayer.extra.weight"),
-    "second_layer": ("TensorsNotConsumed", "layers.1.mlp.up_proj.weight"),
     "no_token_map": ("ParametersNotFed", "d2t"),
     "token_map_out_of_range": ("TokenMapOutOfRange", "259"),
-    "token_map_negative": ("TokenMapOutOfRange", "-253"),
-    "token_map_short": ("TokenMapDiffers", "252"),
     "token_map_of_floats": ("TokenMapDiffers", "float32"),
     "other_base": ("ConfigDiffers", "rope_theta"),
     "other_architecture": ("ConfigDiffers", "architectures"),
@@ -69,8 +62,17 @@ REFUSALS = {
     "remote_code": ("ConfigDiffers", "auto_map"),
     **{fault: ("Unreadable", named) for fault, named in UNREADABLE.items()},
 }
-AGENTS = {"weights_outside"}
-"""For the agent to see: an overlay's own links lead out of it."""
+AGENTS = {
+    "weights_outside",
+    "transposed",
+    "integers",
+    "missing_head",
+    "extra_tensor",
+    "second_layer",
+    "token_map_negative",
+    "token_map_short",
+}
+"""For the agent to see: an overlay's own links lead out of it, and headers tell the others as surely."""
 
 
 def _serves_as_before(engine: Engine, prompts) -> None:
