@@ -138,7 +138,7 @@ def test_a_sentence_has_room_for_cause_and_advice(known):
         (
             "[3] misc/shmutils.cc:132 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-WU88OE (size 9637888), error: No space left on device (28)",
             1,
-            "SharedMemoryTooSmall",
+            "SharedMemory",
             Blame.SURROUNDINGS,
         ),
         # pytorch/pytorch, torch/cuda/__init__.py

@@ -37,7 +37,7 @@ SIGNATURES = (
     _signature(r"captured \d+ (?:of|aux).*", "CaptureLayersMismatch", Blame.DRAFTER,
                "the drafter's config names layers that the target can't give", "correct its layer ids"),
     _signature(r"(?:Error while creating shared memory segment|failed to extend /dev/shm|unable to (?:allocate|open) shared memory"
-               r"|out of shared memory).*", "SharedMemoryTooSmall", Blame.SURROUNDINGS,
+               r"|out of shared memory).*", "SharedMemory", Blame.SURROUNDINGS,
                "the shared memory is too small for tensor parallelism", "raise engine.sharedMemory"),
     _signature(r"(?:\[Errno 28\]|No space left on device).*", "NoSpaceLeft", Blame.SURROUNDINGS,
                "a volume of the pod is full", "enlarge the cache volume, or clear it"),
