@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.support.agentpod import AgentPod
-from tests.support.engine import PROFILE, PYTHON, EngineSlot, models
+from tests.support.engine import EngineSlot, models
+from tests.support.enginepod import engine_pod, swap, traffic, users
 from tests.support.models import expected_accept_length
 
 from specdec.engine.agent.vitals import runs
 from specdec.engine.protocol import (
-    Candidate,
     CandidateState,
     Confirm,
     Drafting,
@@ -28,41 +25,17 @@ from specdec.engine.protocol import (
     Probe,
     Promote,
     SetDrafting,
-    Source,
-    Status,
     Swap,
 )
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
-
-ARGUMENTS = (
-    "--trust-remote-code",
-    *("--context-length", "512", "--max-total-tokens", "4096", "--max-running-requests", "8"),
-    *("--mem-fraction-static", "0.5", "--decode-log-interval", "1000"),
-)
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
-def new_pod(folder: Path) -> AgentPod:
-    ports = free_ports(2)
-    pod = AgentPod(folder, models()["kimi"].parent, PYTHON, PROFILE, *ports, arguments=ARGUMENTS)
-    # Eight characters of boot id and a socket's name follow: Unix sockets have short paths.
-    assert len(str(folder)) < 60
-    return pod
 
 
 @pytest.fixture(scope="module")
 def pod(slot: EngineSlot) -> Iterator[AgentPod]:
     slot.clear()
     with tempfile.TemporaryDirectory(prefix="pod-") as folder:
-        made = new_pod(Path(folder))
+        made = engine_pod(Path(folder), models()["kimi"].parent)
         made.write_plan("good")
         made.start()
         yield made
@@ -73,52 +46,6 @@ def pod(slot: EngineSlot) -> Iterator[AgentPod]:
 def serving(pod: AgentPod) -> AgentPod:
     pod.wait_serving()
     return pod
-
-
-def swap(pod: AgentPod, name: str, within: int = 60) -> Candidate:
-    """Swap a drafter in and wait until it serves, was refused or was left again."""
-    assert pod.command(Swap(drafter=pod.drafter(name), confirm_within_seconds=within))[1].accepted
-    under_way = {CandidateState.STAGING, CandidateState.SWAPPING, CandidateState.PROBING}
-    status = pod.wait(
-        lambda status: bool(
-            status.candidate
-            and status.candidate.revision == f"r-{name}"
-            and status.candidate.state not in under_way
-        ),
-        40,
-        f"{name} settled",
-    )
-    assert status.candidate is not None
-    return status.candidate
-
-
-@contextmanager
-def users(pod: AgentPod, count: int = 3) -> Iterator[list[int]]:
-    """Users who send one request after the other; yields the codes of their answers."""
-    codes: list[int] = []
-    stop = threading.Event()
-
-    def ask(number: int) -> None:
-        while not stop.is_set():
-            codes.append(pod.chat(f"user {number} says {len(codes)}", tokens=64)[0])
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield codes
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
-def traffic(status: Status, revision: str) -> int:
-    return sum(
-        row.calls
-        for row in status.counters
-        if row.revision == revision and row.source is Source.TRAFFIC and row.steps
-    )
 
 
 def test_it_serves_after_a_warm_up_that_reached_verify(serving):
@@ -147,7 +74,7 @@ def test_a_candidate_is_swapped_in_under_load_and_promoted(serving):
         time.sleep(1)
         candidate = swap(serving, "q70")
         assert serving.command(Confirm(revision="r-q70", within_seconds=60))[1].accepted
-        serving.wait(lambda status: traffic(status, "r-q70") > 50, 30, "traffic on the candidate")
+        serving.wait(lambda status: traffic(status, "r-q70")[0] > 50, 30, "traffic on the candidate")
         assert serving.command(Promote(revision="r-q70"))[1].accepted
     assert candidate.state is CandidateState.SERVING
     assert float(candidate.swap_seconds) < 2

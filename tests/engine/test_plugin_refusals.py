@@ -1,4 +1,4 @@
-"""Drafters that are refused while the old one goes on, bit for bit."""
+"""The plugin alone, without the agent's checks before it: drafters are refused while the old one goes on, bit for bit."""
 
 from __future__ import annotations
 
@@ -7,21 +7,72 @@ from pathlib import Path
 import pytest
 from tests.support.engine import Engine, models
 from tests.support.models import answer
-from tests.support.models.broken import BUILDERS
+from tests.support.models.broken import BUILDERS, absolute_token_map
 
 pytestmark = pytest.mark.engine
 
+UNREADABLE = {
+    "truncated": "model.safetensors",
+    "trailing_bytes": "after its last tensor",
+    "zero_bytes": "has 0 bytes",
+    "oversized_header": "4611686018427387904",
+    "header_not_json": "not JSON",
+    "header_not_utf8": "not UTF-8",
+    "header_name_twice": "norm.weight twice",
+    "overlapping_tensors": "overlaps",
+    "negative_offset": "offsets",
+    "unknown_type": "PICKLE",
+    "shape_beyond_data": "1099511627776",
+    "index_without_map": "weight_map",
+    "index_names_missing_shard": "model-00002.safetensors",
+    "index_leads_outside": "../good/model.safetensors",
+    "pickle": "no safetensors file",
+    "empty_folder": "config.json",
+    "config_outside": "leads to",
+    "weights_are_a_folder": "model.safetensors",
+    "config_is_a_folder": "config.json",
+    "weights_are_a_pipe": "pipe",
+    "config_is_a_pipe": "pipe",
+    "weights_are_a_loop": "symbolic links",
+    "weights_dangle": "does not exist",
+    "config_cut": "not JSON",
+    "config_of_no_object": "holds a list",
+    "config_not_utf8": "utf-8",
+    "config_empty": "not JSON",
+    "config_nested": "nests",
+    "config_key_twice": "hidden_size twice",
+}
 REFUSALS = {
     "wrong_shape": ("ShapeMismatch", "norm.weight"),
-    "not_finite": ("NotFinite", "fc.weight"),
+    "not_a_number": ("NotFinite", "fc.weight"),
+    "infinite": ("NotFinite", "down_proj.weight"),
+    "other_dtype": ("DtypeDiffers", "fc.weight"),
     "missing_tensor": ("ParametersNotFed", "qkv_proj.weight (k)"),
     "no_token_map": ("ParametersNotFed", "d2t"),
-    "other_dtype": ("DtypeDiffers", "fc.weight"),
-    "absolute_token_map": ("TokenMapOutOfRange", "255"),
-    "truncated": ("Unreadable", "model.safetensors"),
-    "other_config": ("ConfigDiffers", "rope_theta"),
-    "no_config": ("Unreadable", "config.json"),
+    "token_map_out_of_range": ("TokenMapOutOfRange", "259"),
+    "token_map_of_floats": ("TokenMapDiffers", "float32"),
+    "other_base": ("ConfigDiffers", "rope_theta"),
+    "other_architecture": ("ConfigDiffers", "architectures"),
+    "unknown_architecture": ("ConfigDiffers", "architectures"),
+    "other_hidden_size": ("ConfigDiffers", "hidden_size"),
+    "other_vocabulary": ("ConfigDiffers", "vocab_size"),
+    "other_draft_vocabulary": ("ConfigDiffers", "draft_vocab_size"),
+    "other_heads": ("ConfigDiffers", "head_dim"),
+    "other_capture_layers": ("ConfigDiffers", "eagle_config"),
+    "remote_code": ("ConfigDiffers", "auto_map"),
+    **{fault: ("Unreadable", named) for fault, named in UNREADABLE.items()},
 }
+AGENTS = {
+    "weights_outside",
+    "transposed",
+    "integers",
+    "missing_head",
+    "extra_tensor",
+    "second_layer",
+    "token_map_negative",
+    "token_map_short",
+}
+"""For the agent to see: an overlay's own links lead out of it, and headers tell the others as surely."""
 
 
 def _serves_as_before(engine: Engine, prompts) -> None:
@@ -33,7 +84,7 @@ def _serves_as_before(engine: Engine, prompts) -> None:
 
 
 def test_every_way_to_break_a_drafter_is_tried():
-    assert REFUSALS.keys() == BUILDERS.keys()
+    assert REFUSALS.keys() == BUILDERS.keys() - AGENTS
 
 
 @pytest.mark.parametrize("fault", REFUSALS)
@@ -45,6 +96,14 @@ def test_a_broken_drafter_is_refused_by_name_and_the_old_one_serves(
     reason, named = REFUSALS[fault]
     assert (outcome.state, outcome.reason) == ("refused", reason), outcome.message
     assert named in outcome.message
+    _serves_as_before(engine, prompts)
+
+
+def test_a_map_that_only_the_agent_mends_is_refused(engine: Engine, prompts, tmp_path: Path):
+    absolute_token_map(tmp_path / "absolute")
+    outcome = engine.stage(tmp_path / "absolute", "absolute")
+    assert (outcome.state, outcome.reason) == ("refused", "TokenMapOutOfRange"), outcome.message
+    assert "255" in outcome.message
     _serves_as_before(engine, prompts)
 
 

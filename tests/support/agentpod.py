@@ -85,11 +85,14 @@ class AgentPod:
             "RUN_DIR": str(self.folder / "run"),
             "MODELS_DIR": str(self.models),
             "SPECDEC_PROFILE": str(self.profile),
+            "TERMINATION_LOG": str(self.folder / "termination-log"),
             "AGENT_HOST": "127.0.0.1",
             "AGENT_PORT": str(self.agent_port),
             "ENGINE_HOST": "127.0.0.1",
             "ENGINE_PORT": str(self.engine_port),
         }
+        # The kubelet makes it anew for every container.
+        (self.folder / "termination-log").write_bytes(b"")
         command = [str(self.python), "-m", "specdec.engine.agent.main"]
         with (self.folder / "agent.log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -104,6 +107,11 @@ class AgentPod:
     def log(self) -> str:
         """Everything that the container wrote."""
         return (self.folder / "agent.log").read_text(errors="replace")
+
+    @property
+    def termination_message(self) -> str:
+        """What the kubelet would show of a container that ends now."""
+        return (self.folder / "termination-log").read_text()
 
     def get(self, path: str, *, seconds: float = 35) -> tuple[int, bytes]:
         """Ask the agent's API."""
@@ -191,6 +199,12 @@ class AgentPod:
         until = time.monotonic() + 10
         while time.monotonic() < until and runs(self.engine_pid(), Path("/proc")):
             time.sleep(0.05)
+
+    def kill_agent(self) -> None:
+        """Kill the agent alone: what it started runs on."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(10)
 
     def terminate(self, seconds: float = 60) -> int:
         """Ask the agent to end, as the kubelet does, and wait."""

@@ -10,6 +10,7 @@ from specdec.engine.protocol import (
     CandidateState,
     Counters,
     Drafting,
+    FailureReport,
     Phase,
     ProbeResult,
     Source,
@@ -158,3 +159,18 @@ def test_the_status_fits_whatever_happened():
 def test_a_short_status_keeps_everything():
     status = worst((counters("serving"),)).model_copy(update={"warmup": None, "candidate": None})
     assert Status.model_validate_json(fitted(status)) == status
+
+
+def test_the_lines_of_a_failure_are_left_out_first():
+    failure = FailureReport(
+        reason="OutOfMemory", message="m" * 100, ended="exit code 1", lines=("x" * 160,) * 6
+    )
+    status = Status(serial=1, pod_uid="u", boot="b", phase=Phase.SERVING, progress_at="", failure=failure)
+    assert Status.model_validate_json(fitted(status)) == status
+    rows = tuple(counters(name) for name in "ab")
+    full = status.model_copy(
+        update={"counters": rows, "message": "n" * 240, "promoted": "a", "revision": "b"}
+    )
+    kept = Status.model_validate_json(fitted(full))
+    assert kept.failure == failure.model_copy(update={"lines": ()})
+    assert set(kept.counters) == set(rows)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,7 +14,7 @@ import pytest
 
 from specdec.engine.agent.child import TAIL_LINES, Child
 from specdec.engine.agent.launch import Launch
-from specdec.engine.agent.orphans import reap, zombies
+from specdec.engine.agent.orphans import end_strays, reap, zombies
 from specdec.engine.agent.vitals import LONGEST_BEAT_SECONDS, Vitals, runs
 from specdec.engine.protocol import Phase
 
@@ -81,6 +83,37 @@ def test_orphans_are_reaped_at_the_second_look():
     assert process.pid not in reap(first)
     assert process.pid not in zombies()
     process.returncode = 0
+
+
+def test_only_processes_of_earlier_starts_are_ended(tmp_path: Path):
+    def begin(run_dir: Path) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "SPECDEC_RUN_DIR": str(run_dir)}
+        # Its child has no such variable any more, as one that has set its title.
+        nap = (
+            "import subprocess, sys, time; "
+            "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], env={}); "
+            "print('up', flush=True); time.sleep(60)"
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-c", nap], env=environment, stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        return process
+
+    mine, other = begin(tmp_path / "run" / "0a1b2c3d"), begin(tmp_path / "runner" / "0a1b2c3d")
+    try:
+        ended = end_strays(tmp_path / "run")
+        assert mine.pid in ended
+        assert len(ended) == 2
+        assert mine.wait(5) == -9
+        assert other.poll() is None
+        assert end_strays(tmp_path / "run") == set()
+    finally:
+        for process in (mine, other):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
 
 
 def test_alive_while_the_loop_turns_or_the_engine_runs():

@@ -98,6 +98,15 @@ def test_a_rung_adds_its_arguments():
     assert "--disable-cuda-graph" in rendered(rung=len(RUNGS) - 1).argv
 
 
+def test_a_rung_names_the_batches_that_drafting_off_has_graphs_for():
+    assert json.loads(rendered().adaptive) == {"1": {"candidate_steps": [0, 3]}}
+    fewer = next(n for n, rung in enumerate(RUNGS) if rung.name == "FewerOffGraphs")
+    assert json.loads(rendered(rung=fewer).adaptive) == {
+        "1": {"candidate_steps": [0, 3]},
+        "9": {"candidate_steps": [3]},
+    }
+
+
 def test_the_agents_own_variables_are_withheld():
     environment = rendered().environment
     assert environment["PATH"] == "/usr/bin"

@@ -58,6 +58,20 @@ def test_reads_a_line(line, phase):
     assert (mark.phase if mark else None) == phase
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("Multi-thread loading shards:  19% Completed | 12/64 [05:10<22:25, 25.9s/it]", "loading weights: shard 12 of 64"),
+        ("Loading safetensors checkpoint shards:  42% Completed | 27/64 [01:10<01:35]", "loading weights: shard 27 of 64"),
+        ("Loading safetensors using Fastsafetensor loading:  50%|█████     | 3/6 [00:10<00:10]", "loading weights: shard 3 of 6"),
+        ("Loading safetensors using InstantTensor:  50% Completed | 512/1024 [00:10<00:10]", "loading weights: tensor 512 of 1024"),
+        ("Capturing batches (bs=160 avail_mem=8.71 GB):  12%|█▎ | 4/36 [00:02<00:16,  1.93it/s]", "capturing graphs: batch size 4 of 36"),
+    ],
+)  # fmt: skip
+def test_a_count_is_said_in_words(line, said):
+    assert read_line(line, LOADING).detail == said
+
+
 def test_a_bar_that_moves_is_a_new_mark_and_one_that_stands_is_not():
     first, second = (
         read_line(

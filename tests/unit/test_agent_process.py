@@ -20,6 +20,7 @@ from tests.support.agentpod import AgentPod
 from tests.support.models import make
 
 from specdec.api.preflight import Preflight, PreflightMode
+from specdec.engine.agent.vitals import runs
 from specdec.engine.protocol import (
     CandidateState,
     Confirm,
@@ -260,7 +261,56 @@ def test_a_failed_start_says_why_and_the_next_one_serves(pod, start, fault, reas
 
 def test_graph_capture_that_fails_takes_the_next_rung(pod, start):
     status = start(faults=({"say": ["Exception: Capture cuda graph failed: CUDA error"], "exit": 1},))
+    assert (status.rung, status.steps) == ("FewerOffGraphs", 3)
+
+
+CAPTURING = "Capturing batches (bs=160 avail_mem=8.71 GB):   3%|▎  | 1/36 [00:02<00:16,  1.93it/s]"
+
+
+def test_a_start_that_hangs_in_graph_capture_goes_down_the_ladder_to_the_rung_that_works(pod, start):
+    hanging = {"say": [CAPTURING], "hang": True}
+    status = start(faults=(hanging, hanging), stall_seconds=1)
     assert (status.rung, status.steps) == ("SmallerGraphs", 3)
+    assert pod.log.count("StartStalled: no progress for 1 s in CapturingGraphs") == 2
+    assert [
+        name for name in ("FewerOffGraphs", "SmallerGraphs", "NoGraphs") if f"rung {name} of" in pod.log
+    ] == [
+        "FewerOffGraphs",
+        "SmallerGraphs",
+    ]
+    assert status.failure.reason == "StartStalled"
+    assert CAPTURING[:20] in status.failure.lines[-1]
+
+
+def test_a_slow_load_that_goes_on_is_no_stall_and_says_how_far_it_is(pod):
+    shards = [f"Multi-thread loading shards:  10% Completed | {n}/6 [00:01<00:05]" for n in range(1, 7)]
+    (pod.folder / "faults.json").write_text(json.dumps([{"say": shards, "pause": 0.8}]))
+    pod.write_plan("good", stall_seconds=2)
+    pod.start()
+    seen = pod.wait(lambda status: status.message == "loading weights: shard 3 of 6", 20, "the third shard")
+    assert seen.phase is Phase.LOADING_WEIGHTS
+    later = pod.wait(lambda status: status.message == "loading weights: shard 5 of 6", 20, "the fifth shard")
+    assert later.progress_at > seen.progress_at
+    assert pod.wait_serving(30).failure is None
+
+
+def test_an_end_is_told_to_the_kubelet_until_the_engine_serves_again(pod):
+    lines = [
+        "Traceback (most recent call last):",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",
+    ]
+    (pod.folder / "faults.json").write_text(json.dumps([{"say": lines, "exit": 1}]))
+    pod.write_plan("good")
+    pod.start()
+    failed = pod.wait(lambda status: status.failure is not None, 20, "Failed")
+    assert (failed.failure.reason, failed.failure.ended) == ("OutOfMemory", "exit code 1")
+    assert failed.failure.lines == (lines[1],)
+    assert failed.failure.message.endswith("lower --mem-fraction-static or the context length")
+    told = pod.termination_message
+    pod.wait_serving(30)
+    assert told == "" or told.startswith(f"{failed.failure.at} OutOfMemory (exit code 1): ")
+    assert pod.termination_message == ""
+    assert pod.status().failure == failed.failure
 
 
 def test_a_broken_target_is_not_ready_and_alive(pod):
@@ -320,6 +370,18 @@ def test_a_restarted_container_starts_with_what_was_promoted(pod, start):
     pod.start()
     status = pod.wait_serving(30)
     assert (status.revision, status.promoted, status.assignment) == ("r-q70", "r-q70", 4)
+
+
+def test_an_agent_killed_alone_leaves_an_engine_that_the_next_agent_ends(pod, start):
+    boot = start().boot
+    pod.command(SetDrafting(drafting=Drafting.OFF))
+    left = pod.engine_pid()
+    pod.kill_agent()
+    assert runs(left, Path("/proc"))
+    pod.start()
+    status = pod.wait(lambda status: status.boot != boot and status.phase is Phase.SERVING, 30, "restarted")
+    assert not runs(left, Path("/proc"))
+    assert (status.revision, status.steps) == ("r-good", 0)
 
 
 def test_a_newer_plan_switches_drafting_now_and_the_drafter_at_the_next_start(pod, start):

@@ -58,6 +58,7 @@ def slot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> DrafterSlot:
 
     monkeypatch.setattr(subject, "link", link)
     monkeypatch.setattr(subject, "content_digest", digest)
+    monkeypatch.setattr(subject, "unchanged", lambda _overlay: None)
     return DrafterSlot(Loopback(), tmp_path, tmp_path, 3, around=None, first=made["a"])  # type: ignore[arg-type]
 
 

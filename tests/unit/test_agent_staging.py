@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -113,3 +114,27 @@ def test_only_so_many_digests_are_kept(tmp_path, drafter):
     for number in range(staging.KEPT_DIGESTS + 5):
         staging.same_contents(tmp_path, drafter.model_copy(update={"revision": f"r{number}"}), "sha256:one")
     assert (tmp_path / staging.DIGESTS_FILE).read_text().count("sha256") == staging.KEPT_DIGESTS
+
+
+def test_files_that_stay_as_they_were_are_unchanged(tmp_path, models, drafter):
+    staging.unchanged(staging.make_overlay(tmp_path / "state", models, drafter))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda folder: os.utime(folder / "model.safetensors", (1, 1)), "ChangedWhileStaged"),
+        (lambda folder: os.truncate(folder / "model.safetensors", 9), "ChangedWhileStaged"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "ChangedWhileStaged"),
+        (lambda folder: (folder / "late.safetensors").touch(), "ChangedWhileStaged"),
+        (shutil.rmtree, "FileMissing"),
+    ],
+    ids=["written", "cut", "removed", "added", "vanished"],
+)
+def test_files_that_change_while_they_are_staged_are_noticed(tmp_path, models, drafter, change, reason):
+    overlay = staging.make_overlay(tmp_path / "state", models, drafter)
+    change(Path(drafter.path))
+    with pytest.raises(CheckpointRefusedError) as caught:
+        staging.unchanged(overlay)
+    assert caught.value.reason == reason
+    assert str(drafter.path) in str(caught.value)

@@ -93,3 +93,24 @@ def test_a_plain_path_that_can_not_be_made_leaves_sglangs_own(own, monkeypatch, 
     plain_decode.prepare(lambda _worker: None, made)
     assert made.specdec_plain is None  # type: ignore[attr-defined]
     assert "no plain decoding" in caplog.text
+
+
+class Graphs:
+    """CUDA graphs of a runner, made anew for plain decoding."""
+
+    def __init__(self, _runner: Any = None, **_options: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("sizes", "captured"), [(None, True), ([1, 8], True), ([], False)])
+def test_no_graphs_are_captured_where_the_ladder_left_no_batch_size(sizes, captured):
+    runner = types.SimpleNamespace(
+        init_new_workspace=False,
+        _get_attention_backend=lambda **_: "backend",
+        attn_backend="own",
+        decode_cuda_graph_runner=Graphs(),
+        spec_algorithm="eagle",
+    )
+    made = plain_decode._make(runner, "none", sizes)
+    assert (made.graphs is not None) == captured
+    assert (runner.attn_backend, runner.spec_algorithm) == ("own", "eagle")

@@ -14,6 +14,7 @@ from tests.support.headers import (
     speculators,
 )
 from tests.support.judging import STOCK, codes, judged, repairs
+from tests.support.public_faults import absolute
 
 from specdec.preflight.arguments import Arguments, parsed, rendered
 from specdec.preflight.capabilities import TABLE, RateMeaning, capabilities
@@ -134,11 +135,6 @@ def test_two_draft_tokens_for_one_target_token_are_a_warning():
     assert codes(judged(changed_map(7, 4 * 6 - 1 + 0))) == {"TokenMapNotRising": "Warning"}
 
 
-def absolute():
-    fixture = llama()
-    return fixture.mapping([index + offset for index, offset in enumerate(fixture.d2t or ())], fixture.t2d)
-
-
 def test_absolute_ids_block_and_offsets_pass():
     assert codes(judged(absolute())) == {"TokenMapAbsolute": "Error"}
     assert codes(judged(llama())) == {}
@@ -253,6 +249,12 @@ def test_a_plain_drafter_must_not_inherit_the_targets_quantisation():
     assert codes(judged(llama(), target=target, arguments=rendered())) == {}
 
 
+def test_a_drafters_own_quantisation_is_shown():
+    own = llama().with_config(quantization_config={"quant_method": "fp8"})
+    assert judged(own).report.resolved["drafter"]["quantisation"] == "fp8"
+    assert "quantisation" not in judged(llama()).report.resolved["drafter"]
+
+
 def test_a_single_matrix_of_another_precision_is_a_warning():
     odd = llama().adding({"fc.weight": ("F32", [HIDDEN, 3 * HIDDEN])})
     assert codes(judged(odd)) == {"PrecisionMixed": "Warning"}
@@ -323,6 +325,18 @@ def test_a_llama_drafter_must_not_inherit_an_mla_backend():
     assert codes(judged(mla(), arguments=inherits)) == {}
 
 
+@pytest.mark.parametrize(
+    ("compute_capability", "found"),
+    [(10, {"DraftBackendInherited": "Error"}), (9, {}), (None, {})],
+)
+def test_on_blackwell_the_default_backend_is_for_mla_only(compute_capability, found):
+    own = arguments("--speculative-draft-attention-backend", "trtllm_mha")
+    gpus = {"compute_capability": compute_capability}
+    assert codes(judged(llama(), arguments=arguments(), **gpus)) == found
+    assert codes(judged(llama(), arguments=own, **gpus)) == {}
+    assert codes(judged(mla(), arguments=arguments(), **gpus)) == {}
+
+
 # O-d01: the gauge's meaning is in the table.
 
 
@@ -386,5 +400,5 @@ SOUND = {
 @pytest.mark.parametrize("name", SOUND)
 @pytest.mark.parametrize("version", [version for version, row in TABLE.items() if row.fc_norm])
 def test_sound_public_drafters_raise_no_alarm(name, version):
-    for patches in (STOCK, PLUGIN_PATCHES):
-        assert not judged(SOUND[name], version, patches=patches).report.blocking
+    for asked in ({"patches": STOCK}, {"patches": PLUGIN_PATCHES}, AUTO):
+        assert not judged(SOUND[name], version, **asked).report.blocking

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import pytest
 from tests.support.models import make
-from tests.support.models.broken import BUILDERS
+from tests.support.models.broken import (
+    BUILDERS,
+    BY_ENGINE,
+    BY_HEADERS,
+    absolute_token_map,
+    one_token_map,
+)
 
 from specdec.preflight.preflight import RepairMode, Request, preflight
 from specdec.preflight.source import LocalFolder
 
-VERDICTS = {
-    "good": None, "q70": None, "q40": None, "embedding": None,
-    "dead": None, "not_finite": None, "other_config": None, "other_dtype": None,
-    "renamed": "ParametersNotFed", "wrong_shape": "ShapesDiffer", "missing_tensor": "ParametersNotFed",
-    "no_token_map": "TokenMapMissing", "absolute_token_map": "TokenMapAbsolute", "truncated": "FileTruncated",
-    "no_config": "ConfigMalformed",
-}  # fmt: skip
-"""First blocking code without repair; None passes, among them what only values show (dead, not_finite)."""
+OF_CATALOG = {
+    "good": None,
+    "q70": None,
+    "q40": None,
+    "embedding": None,
+    "dead": None,
+    "renamed": "ParametersNotFed",
+}
+VERDICTS = (
+    OF_CATALOG
+    | {"absolute_token_map": "TokenMapAbsolute", "one_token_map": None}
+    | {name: reason for name, (reason, _) in BY_HEADERS.items()}
+    | dict.fromkeys(BY_ENGINE)
+)
+"""First blocking code without repair; None passes, among them what only values show (dead, not_a_number)."""
+BROKEN = BUILDERS | {"absolute_token_map": absolute_token_map, "one_token_map": one_token_map}
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     root = tmp_path_factory.mktemp("models")
-    made = make(root, [name for name in ("kimi", *VERDICTS) if name not in BUILDERS])
-    for name in VERDICTS.keys() & BUILDERS.keys():
-        BUILDERS[name](root / name)
+    made = make(root, ("kimi", *OF_CATALOG))
+    for name, build in BROKEN.items():
+        build(root / name)
         made[name] = root / name
     return made
 

@@ -145,6 +145,22 @@ def engines(pods: Sequence[PodView], picture: Picture, now: float) -> Iterator[s
         "AGE",
     )
     yield from table(head, [_engine(pod, picture, now) for pod in pods])
+    for pod in pods:
+        yield from said_by_agent(pod, now)
+
+
+def said_by_agent(pod: PodView, now: float) -> Iterator[str]:
+    """Say how far a start is, and how the last one that failed ended."""
+    said = pod.status
+    if said is None:
+        return
+    if said.message:
+        yield f"{pod.name}: {said.message}"
+    if said.failure is not None:
+        ended = f" ({said.failure.ended})" if said.failure.ended else ""
+        when = age(said.failure.at, now)
+        yield f"{pod.name} failed {when} ago: {said.failure.reason}{ended}: {said.failure.message}"
+        yield from (f"  {line}" for line in said.failure.lines)
 
 
 def _engine(pod: PodView, picture: Picture, now: float) -> tuple[str, ...]:

@@ -295,6 +295,20 @@ class ProbeResult(Message):
     at: str = ""
 
 
+class FailureReport(Message):
+    """How the last start or life of the engine ended that was not asked to."""
+
+    reason: str
+    """CamelCase, as in `Status.reason`."""
+    message: str = ""
+    """What was found, the likely cause and what to do."""
+    ended: str = ""
+    """`exit code 1` or `signal 9`; "" if the agent ended it."""
+    lines: tuple[str, ...] = ()
+    """Last telling lines of the log, at most 6 of 160 characters; left out where the status gets too long."""
+    at: str = ""
+
+
 class Status(Message):
     """What one pod says of itself; at most 2 KB."""
 
@@ -330,6 +344,8 @@ class Status(Message):
     """The start-up ladder's rung that worked ("" = as asked)."""
     in_flight: int = 0
     """User requests running or queued now."""
+    failure: FailureReport | None = None
+    """The last one since the agent started; it stays when the engine serves again."""
     candidate: Candidate | None = None
     preflight: PreflightResult | None = None
     """The drafter that was judged last, without the report: `GET /preflight?revision=` has it."""

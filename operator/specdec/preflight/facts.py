@@ -108,10 +108,7 @@ class Target:
     @property
     def quantisation(self) -> str:
         """How its weights are quantised; empty if they are not."""
-        for config in (self.config, self.text):
-            if quantised := mapping(config, "quantization_config"):
-                return str(quantised.get("quant_method") or quantised.get("quant_algo") or "yes")
-        return ""
+        return quantisation(self.config) or quantisation(self.text)
 
 
 @dataclass(frozen=True)
@@ -126,6 +123,8 @@ class Case:
     arguments: Arguments = field(default_factory=Arguments)
     declared: Declared = Declared()
     patches: frozenset[str] = PLUGIN_PATCHES
+    compute_capability: int | None = None
+    """Generation of the GPUs, as CUDA counts: 9 is Hopper, 10 is Blackwell (B200, B300)."""
 
 
 def drafter_of(reading: Reading) -> Drafter | None:
@@ -185,6 +184,12 @@ def mapping(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """Nested object; empty if it is absent or something else."""
     value = config.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def quantisation(config: Mapping[str, Any]) -> str:
+    """Method by which a config says that weights are quantised; empty if it says none."""
+    quantised = mapping(config, "quantization_config")
+    return str(quantised.get("quant_method") or quantised.get("quant_algo") or "yes") if quantised else ""
 
 
 MOST = 1 << 40

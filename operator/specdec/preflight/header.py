@@ -70,11 +70,16 @@ def read_header(source: Source, file: str, size: int, limits: Limits) -> Header:
     UnreadableError
         It is not what the format allows, or larger than the limits.
     """
-    raw = _raw(source, file, size, limits)
+    raw = raw_header(source, file, size, limits)
     crowd = raw.count(b"{")
     if crowd > limits.tensors + 2:
         raise _malformed(
             "HeaderTooLarge", file, f"declares about {crowd} tensors", f"at most {limits.tensors}"
+        )
+    if raw[:1] != b"{":
+        # Parsers differ on what may stand before it: spaces, a byte order mark.
+        raise _malformed(
+            "HeaderMalformed", file, "has a header that does not begin with {", "one JSON object"
         )
     begin = 8 + len(raw)
     try:
@@ -88,16 +93,21 @@ def read_header(source: Source, file: str, size: int, limits: Limits) -> Header:
     except (ValueError, RecursionError) as error:
         found = f"has a header that is not JSON ({printable(str(error), 60)})"
         raise _malformed("HeaderMalformed", file, found, "one JSON object") from error
-    if not isinstance(pairs, dict):
-        raise _malformed("HeaderMalformed", file, "has a header that is no object", "one JSON object")
     metadata = pairs.pop("__metadata__", None)
     entries = tuple(_entry(file, name, value, begin, size) for name, value in pairs.items())
     _laid_out(file, entries, begin, size)
-    return Header(entries, _metadata(metadata))
+    return Header(entries, _metadata(file, metadata))
 
 
-def _raw(source: Source, file: str, size: int, limits: Limits) -> bytes:
-    length = int.from_bytes(source.read(file, 0, 8), "little") if size >= 8 else 0
+def raw_header(source: Source, file: str, size: int, limits: Limits) -> bytes:
+    """Read one file's header without parsing it.
+
+    Raises
+    ------
+    UnreadableError
+        It is longer than the file or the limits.
+    """
+    length = int.from_bytes(source.read(file, 0, 8), "little")
     if size < 8 or length < 2 or length > size - 8:
         raise _malformed(
             "HeaderMalformed", file, f"has {size} bytes and declares a header of {length}", "a whole file"
@@ -124,8 +134,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _metadata(value: Any) -> dict[str, str]:
-    return {str(key): str(item) for key, item in value.items()} if isinstance(value, dict) else {}
+def _metadata(file: str, value: Any) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise _malformed("HeaderMalformed", file, "has __metadata__ that is no map of texts", "texts by name")
+    return value
 
 
 def _entry(file: str, name: str, value: Any, begin: int, size: int) -> Entry:

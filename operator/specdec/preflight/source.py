@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 from typing import Protocol
+
+from specdec.preflight.finding import MOST, printable
 
 
 class UnreadableError(Exception):
     """A file can't be used; `code` is the finding's."""
 
     def __init__(self, code: str, found: str, expected: str, hint: str) -> None:
+        found = printable(found, MOST)
         super().__init__(f"{found}, expected {expected}: {hint}")
         self.code = code
         self.found = found
@@ -56,7 +60,7 @@ class LocalFolder:
         return str(self.folder)
 
     def sizes(self) -> dict[str, int]:
-        """Names and sizes of its regular files, links resolved."""
+        """Names and sizes of all but its folders, links resolved; what is no regular file can't be read, but is named."""
         try:
             if not self.folder.is_dir():
                 raise UnreadableError(
@@ -65,8 +69,8 @@ class LocalFolder:
             found = {}
             for entry in sorted(self.folder.iterdir()):
                 status = _status(entry)
-                if status is not None and stat.S_ISREG(status):
-                    found[entry.name] = entry.stat().st_size
+                if status is not None and not stat.S_ISDIR(status.st_mode):
+                    found[entry.name] = status.st_size if stat.S_ISREG(status.st_mode) else 0
         except OSError as error:
             raise unreadable(self.folder, error) from error
         return found
@@ -76,7 +80,15 @@ class LocalFolder:
         path = self.folder / name
         self._inside(path)
         try:
-            with path.open("rb") as file:
+            # Without O_NONBLOCK a FIFO would hold the reader until somebody writes.
+            with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise UnreadableError(
+                        "NotReadable",
+                        f"{path} is a device, a pipe or a socket",
+                        "a regular file",
+                        "copy the model again",
+                    )
                 file.seek(start)
                 return file.read(count)
         except OSError as error:
@@ -85,7 +97,8 @@ class LocalFolder:
     def _inside(self, path: Path) -> None:
         if not path.is_symlink():
             return
-        root, target = self.folder.resolve(), path.resolve()
+        # Unlike Path.resolve, this does not raise on a link to itself.
+        root, target = (Path(os.path.realpath(place)) for place in (self.folder, path))
         # The hub's cache keeps files as snapshots/REVISION/NAME -> ../../blobs/SHA.
         blobs = root.parent.parent / "blobs" if root.parent.name == "snapshots" else root
         if not target.is_relative_to(root) and not target.is_relative_to(blobs):
@@ -97,14 +110,14 @@ class LocalFolder:
             )
 
 
-def _status(path: Path) -> int | None:
-    """Mode of what a path leads to; None for a dangling link, which counts as missing."""
+def _status(path: Path) -> os.stat_result | None:
+    """What a path leads to, or the link itself if it leads in a circle; None for a dangling one, which is missing."""
     try:
-        return path.stat().st_mode
+        return path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
-        return path.lstat().st_mode
+        return path.lstat()
 
 
 def unreadable(path: Path, error: OSError) -> UnreadableError:

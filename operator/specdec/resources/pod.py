@@ -71,6 +71,8 @@ def _container(engine: Engine, image: str, claims: tuple[str, ...]) -> dict[str,
             {"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"},
             {"name": "agent", "containerPort": AGENT_PORT, "protocol": "TCP"},
         ],
+        # The agent writes the message; where it was killed itself, its log's end stands in.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": _resources(engine),
         # /live fails only when the agent is beyond help: how long a start may take is the agent's to judge.
         "startupProbe": _probe("/live", period=2, failures=60),

@@ -15,7 +15,14 @@ from specdec.rollout.revisions import claims, content, name
 from specdec.rollout.world import PodView, PreflightJob, World
 
 SHARED = {"ReadOnlyMany", "ReadWriteMany"}
-MISSING = {"FileMissing", "NoWeights", "PathOutsideModels", "DrafterNotFound", "TargetNotFound"}
+MISSING = {
+    "FileMissing",
+    "ConfigMissing",
+    "NoWeights",
+    "PathOutsideModels",
+    "DrafterNotFound",
+    "TargetNotFound",
+}
 """Reasons of the agent for a folder, or a file in it, that isn't there."""
 UNJUDGED = MISSING | {"NotReadable"}
 """Codes of a preflight that could not see the files: the same drafter is judged again."""

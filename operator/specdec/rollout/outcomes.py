@@ -27,7 +27,7 @@ NOT_CONFIRMED = "NotConfirmed"
 """The agent's reason where its dead-man switch acted."""
 
 NOT_ITS_FAULT = {
-    NOT_CONFIRMED, "EngineUnreachable", "EngineEnded", "VolumeHangs", "NotReadable", "DigestTimedOut",
+    NOT_CONFIRMED, "EngineUnreachable", "EngineEnded", "VolumeHangs", "NotReadable", "ChangedWhileStaged", "DigestTimedOut",
     "NotStaged", "OutOfMemory", "InternalError", "ProbeFailed: TooFewCalls", "SwapBackRefused",
     *(reason.value for reason in (Reason.SUPERSEDED, Reason.ROLLED_BACK, Reason.DRAFTING_OFF, Reason.ABORTED_BY_USER)),
 }  # fmt: skip

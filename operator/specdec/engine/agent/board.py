@@ -107,18 +107,29 @@ def with_report(status: Status, report: Counted | None) -> Status:
 
 
 def fitted(status: Status, limit: int = STATUS_BYTES) -> bytes:
-    """Write the status within its limit: long messages are cut first, then go the counters that matter least."""
+    """Write the status within its limit.
+
+    The log lines of a failure go first, then long messages are cut, then go the counters that matter least.
+    """
     rows = tuple(sorted(status.counters, key=lambda row: _weight(status, row)))
-    for slim in (status, _terse(status)):
+    brief = _without_lines(status)
+    terse = _terse(brief)
+    for slim in (status, brief, terse):
         written = _written(slim.model_copy(update={"counters": rows}))
         if len(written) <= limit:
             return written
-    terse = _terse(status)
     for kept in range(len(rows) - 1, -1, -1):
         written = _written(terse.model_copy(update={"counters": rows[:kept]}))
         if len(written) <= limit:
             break
     return written
+
+
+def _without_lines(status: Status) -> Status:
+    """Leave a failure's log lines to the container's log."""
+    if status.failure is None:
+        return status
+    return status.model_copy(update={"failure": status.failure.model_copy(update={"lines": ()})})
 
 
 def _terse(status: Status) -> Status:
@@ -129,7 +140,7 @@ def _terse(status: Status) -> Status:
 
     parts = {
         name: part.model_copy(update={"message": cut(part.message)})
-        for name in ("candidate", "probe", "warmup")
+        for name in ("candidate", "failure", "probe", "warmup")
         if (part := getattr(status, name)) is not None
     }
     return status.model_copy(update={**parts, "message": cut(status.message)})

@@ -1,7 +1,8 @@
 """What the next start tries after a failed one: fewer graphs, no drafter, or the same again later.
 
 A rung is only taken after graph capture failed or stopped making progress, and the status names the one
-that worked: throughput without graphs is another product.
+that worked: throughput without graphs is another product. Each costs more than the one before: first the
+graphs of drafting off, then the large batches', then all.
 """
 
 from __future__ import annotations
@@ -15,17 +16,26 @@ LONGEST_PAUSE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Rung:
-    """Arguments that make graph capture cheaper."""
+    """One way to make graph capture cheaper."""
 
     name: str
-    arguments: tuple[str, ...]
+    why: str = ""
+    arguments: tuple[str, ...] = ()
+    off_batch: int | None = None
+    """Largest batch that graphs are captured for with drafting off; None leaves it to the engine, as for drafting."""
 
+
+FEW = 8
+"""Batch size that is kept when fewer graphs are captured."""
+_FEWER_OFF = f"with drafting off only batches up to {FEW} have graphs: each state captures its own, and drafting is on most of the time"
+_SMALLER = f"only batches up to {FEW} have graphs: larger ones decode without"
 
 RUNGS = (
-    Rung("", ()),
-    Rung("SmallerGraphs", ("--cuda-graph-max-bs-decode", "8")),
-    Rung("SmallerGraphs", ("--cuda-graph-max-bs", "8")),
-    Rung("NoGraphs", ("--disable-cuda-graph",)),
+    Rung(""),
+    Rung("FewerOffGraphs", _FEWER_OFF, off_batch=FEW),
+    Rung("SmallerGraphs", _SMALLER, ("--cuda-graph-max-bs-decode", str(FEW)), off_batch=FEW),
+    Rung("SmallerGraphs", _SMALLER, ("--cuda-graph-max-bs", str(FEW)), off_batch=FEW),
+    Rung("NoGraphs", "no batch has graphs: the last way to serve at all", ("--disable-cuda-graph",)),
 )
 """The argument's name changed between 0.5.17 and 0.5.23: whichever SGLang refuses is passed over."""
 WITHOUT_GRAPHS = frozenset({"cpu"})

@@ -31,8 +31,11 @@ OWNED = frozenset({
 """Arguments that only the agent renders."""
 
 WITHHELD = frozenset(
-    {"POD_UID", "PLAN_DIR", "STATE_DIR", "RUN_DIR", "MODELS_DIR", "SPECDEC_PROFILE", "SGLANG_PLUGINS"}
-)
+    {
+        "POD_UID", "PLAN_DIR", "STATE_DIR", "RUN_DIR", "MODELS_DIR", "SPECDEC_PROFILE", "TERMINATION_LOG",
+        "SGLANG_PLUGINS",
+    }
+)  # fmt: skip
 """Variables of the agent's own that SGLang doesn't get."""
 
 
@@ -123,8 +126,18 @@ def render(
         loopback.DRAFTING: drafting.value,
     }
     inherited = {name: value for name, value in environ.items() if name not in WITHHELD}
-    steps = json.dumps({"1": {"candidate_steps": [0, plan.num_steps]}})
-    return Launch(tuple(argv), {**inherited, **profile.env, **own}, steps)
+    environment = {**inherited, **profile.env, **own}
+    return Launch(tuple(argv), environment, json.dumps(adaptive(plan.num_steps, rung.off_batch)))
+
+
+def adaptive(steps: int, off_batch: int | None) -> dict[str, dict[str, list[int]]]:
+    """Name the step counts to hold runtime states for, by the batch size from which on they are wanted.
+
+    SGLang captures a state's graphs for the batch sizes that want it; both states exist whatever the sizes
+    (AdaptiveSpeculativeParams.cuda_graph_bs_for_step, 0.5.17 to 0.5.23).
+    """
+    both = {"1": {"candidate_steps": [0, steps]}}
+    return both if off_batch is None else {**both, str(off_batch + 1): {"candidate_steps": [steps]}}
 
 
 def drafting_arguments(overlay: Path, steps: int, run_dir: Path) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import aiohttp
 from pydantic import ValidationError
@@ -14,6 +15,7 @@ from specdec.engine.agent.plan import write_whole
 from specdec.engine.loopback import COMMAND_KEY, SECRET_HEADER, Report
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from specdec.engine.agent.launch import Secrets
@@ -24,6 +26,12 @@ ORDER_SECONDS = 20.0
 """SGLang applies an order between two batches: this is many times the longest batch."""
 REPORT_BYTES = 1 << 20
 POLL_SECONDS = 0.02
+
+
+WATCH_SECONDS = 5.0
+"""SGLang writes a line into its log for each look."""
+SILENT_SECONDS = 30.0
+"""An engine of which no part answers for so long serves nobody: stopped, deadlocked, or hung in the driver."""
 
 
 class EngineUnreachableError(Exception):
@@ -186,3 +194,28 @@ class Loopback:
             raise EngineUnreachableError(
                 f"SGLang did not answer {path} within {seconds:.0f} s ({type(error).__name__}): is it alive and idle enough?"
             ) from error
+
+
+async def watch(loopback: Loopback, clock: Callable[[], float] = time.monotonic) -> NoReturn:
+    """Ask the web app and the scheduler of a serving engine again and again, as long as both answer.
+
+    Raises
+    ------
+    EngineUnreachableError
+        One of them was silent for too long, though its process runs: only a restart helps.
+    """
+    heard = clock()
+    while True:
+        silent = "" if await loopback.answers() else "web app"
+        try:
+            await loopback.report()
+        except EngineUnreachableError:
+            silent = silent or "scheduler"
+        if not silent:
+            heard = clock()
+        elif clock() - heard > SILENT_SECONDS:
+            raise EngineUnreachableError(
+                f"SGLang's {silent} gave no answer for {clock() - heard:.0f} s, expected one within {SILENT_SECONDS:.0f} s: "
+                "its process hangs or is stopped, so it is started again"
+            )
+        await asyncio.sleep(WATCH_SECONDS)

@@ -34,6 +34,8 @@ class Settings(BaseModel):
     """Below it the claims are mounted; nothing outside is ever loaded."""
     specdec_profile: Path = Path("/opt/specdec/engine.json")
     """What the image says of its engine and platform."""
+    termination_log: Path = Path("/dev/termination-log")
+    """The kubelet's file for the container's termination message."""
     agent_host: str = "0.0.0.0"  # noqa: S104 - the kubelet and the operator reach a pod by its address
     agent_port: int = AGENT_PORT
     engine_host: str = "0.0.0.0"  # noqa: S104 - users reach the engine by the pod's address

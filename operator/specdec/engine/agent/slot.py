@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from specdec.engine.agent.judging import STANDARD, PreflightRefusedError
 from specdec.engine.agent.loopback_client import OrderRefusedError
-from specdec.engine.agent.staging import content_digest, make_overlay, same_contents
+from specdec.engine.agent.staging import content_digest, make_overlay, same_contents, unchanged
 from specdec.engine.agent.volumes import on_volume
 from specdec.engine.loopback import Commit, Stage, Steps
 from specdec.preflight.checkpoint import CheckpointRefusedError
@@ -117,6 +117,7 @@ class DrafterSlot:
         finally:
             digest.cancel()
             await asyncio.gather(digest, return_exceptions=True)
+        await asyncio.to_thread(unchanged, overlay)
         await asyncio.to_thread(same_contents, self._state, drafter, found)
         return Staged(overlay, found, number)
 

@@ -34,7 +34,13 @@ KEPT_DIGESTS = 64
 DIGEST_SECONDS = 600.0
 """Deadline for hashing one drafter: a few GB from a claim take well under a minute."""
 KILL_SECONDS = 2.0
+CHANGED = "ChangedWhileStaged"
+"""Reason of a refusal that says nothing of the drafter: a copy was still under way."""
 INDEX = "model.safetensors.index.json"
+
+
+Stamps = tuple[tuple[str, int, int, int], ...]
+"""Name, size, time of the last change in ns, and inode of each file of a folder."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,8 @@ class Overlay:
     environment: frozenset[tuple[str, str]] = frozenset()
     report: Report | None = None
     """What the preflight found; None if it did not judge."""
+    stamps: Stamps = ()
+    """The source's files before anything of them was read."""
 
 
 def inside(models: Path, path: str) -> Path:
@@ -86,6 +94,7 @@ def make_overlay(
         The folder can't be served as it is.
     """
     source = inside(models, drafter.path)
+    stamps = stamped(source)
     mends = wish.repair is RepairMode.AUTO
     try:
         checkpoint = read_checkpoint(source)
@@ -114,7 +123,45 @@ def make_overlay(
     write_whole(folder / CONFIG, canonical(written.config))
     repairs = found.repairs or config.repairs
     environment = frozenset(found.environment.items())
-    return Overlay(folder, source, drafter, repairs, found.arguments, environment, found.report)
+    return Overlay(folder, source, drafter, repairs, found.arguments, environment, found.report, stamps)
+
+
+def stamped(folder: Path) -> Stamps:
+    """Stamp a folder's files, links followed; what can't be looked at has no stamp.
+
+    Raises
+    ------
+    CheckpointRefusedError
+        The folder can't be listed.
+    """
+    stamps = []
+    try:
+        for path in sorted(folder.iterdir()):
+            with contextlib.suppress(OSError):
+                now = path.stat()
+                stamps.append((path.name, now.st_size, now.st_mtime_ns, now.st_ino))
+    except OSError as error:
+        raise CheckpointRefusedError(
+            "FileMissing", f"{folder} can't be listed ({error.strerror}): check the path"
+        ) from error
+    return tuple(stamps)
+
+
+def unchanged(overlay: Overlay) -> None:
+    """Refuse a drafter whose files changed while they were read: checks, weights and digest may be of different ones.
+
+    Raises
+    ------
+    CheckpointRefusedError
+        They did.
+    """
+    differing = {stamp[0] for stamp in set(overlay.stamps) ^ set(stamped(overlay.source))}
+    if differing:
+        raise CheckpointRefusedError(
+            CHANGED,
+            f"{min(differing)} in {overlay.source} changed while it was staged, expected a finished copy: "
+            "it is staged again when it is named again",
+        )
 
 
 def _within(source: Path, file: Path) -> Path:

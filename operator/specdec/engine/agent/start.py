@@ -10,7 +10,7 @@ import secrets
 import shutil
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,14 +18,17 @@ from pydantic import ValidationError
 
 from specdec.engine.agent.candidacy import DEAD, Candidacy
 from specdec.engine.agent.child import Child
-from specdec.engine.agent.failures import Blame, Failure, diagnose
+from specdec.engine.agent.diagnosis import diagnose, telling
+from specdec.engine.agent.failures import Blame, Failure
 from specdec.engine.agent.judging import PreflightRefusedError, Surroundings, survey
 from specdec.engine.agent.ladder import RUNGS, Attempt
 from specdec.engine.agent.launch import ADAPTIVE_FILE, Launch, LaunchRefusedError, Profile, Secrets, render
 from specdec.engine.agent.loopback_client import EngineUnreachableError, Loopback, OrderRefusedError
+from specdec.engine.agent.oom import oom_kills
+from specdec.engine.agent.orphans import end_strays
 from specdec.engine.agent.probe import Finding, probe
 from specdec.engine.agent.slot import DrafterSlot, Staged, link
-from specdec.engine.agent.staging import content_digest, inside, same_contents
+from specdec.engine.agent.staging import CHANGED, content_digest, inside, same_contents, unchanged
 from specdec.engine.agent.times import now_text
 from specdec.engine.agent.volumes import on_volume
 from specdec.engine.loopback import START_REPORT, Report, StartReport
@@ -49,7 +52,7 @@ Result = TypeVar("Result")
 
 TARGET_SECONDS = 120.0
 """Deadline for reading the target's headers."""
-NOT_THERE = frozenset({"FileMissing", "NoWeights", "PathOutsideModels"})
+NOT_THERE = frozenset({"FileMissing", "ConfigMissing", "NoWeights", "PathOutsideModels"})
 WATCH_SECONDS = 0.2
 BOOT = re.compile("[0-9a-f]{8}")
 """Name of one start and of its folder below the run folder."""
@@ -93,6 +96,7 @@ class Start:
         self._around: Surroundings | None = None
         self._overlay: Overlay | None = None
         self._digest: asyncio.Task[str] | None = None
+        self._oom_kills = oom_kills()
 
     async def up(self, attempt: Attempt, why_not: Failure | None) -> Running:
         """Start until it serves; `why_not` says why this attempt leaves the drafter out.
@@ -186,6 +190,8 @@ class Start:
                 rung=RUNGS[attempt.rung],
                 environ=os.environ,
             )
+            if left := await asyncio.to_thread(end_strays, self.settings.run_dir):
+                log.warning("killed %d processes of an earlier start: %s", len(left), sorted(left))
             await asyncio.to_thread(_prepare, self.run_dir, launch)
             child = Child.start(launch, self._mark)
         except LaunchRefusedError as error:
@@ -196,6 +202,8 @@ class Start:
             ) from error
         self.loopback = Loopback(self.run_dir, self.settings.engine_port, own, self.plan.served_name)
         log.info("started SGLang as process %d, boot %s: %s", child.pid, self.boot, " ".join(launch.argv))
+        if (rung := RUNGS[attempt.rung]).name:
+            log.info("rung %s of the start-up ladder: %s", rung.name, rung.why)
         self.board.change(
             phase=Phase.LOADING_WEIGHTS, message="SGLang's process was started", progress_at=now_text()
         )
@@ -226,7 +234,14 @@ class Start:
             report = StartReport.model_validate_json((self.run_dir / START_REPORT).read_bytes())
         except (OSError, ValidationError):
             report = None
-        return diagnose(tuple(child.tail), child.exited.result(), report)
+        killed = oom_kills() > self._oom_kills
+        return diagnose(tuple(child.tail), child.exited.result(), report, oom_killed=killed)
+
+    def with_lines(self, failure: Failure) -> Failure:
+        """Add what SGLang said last, where the failure is not read from it."""
+        if failure.lines or self.child is None:
+            return failure
+        return replace(failure, lines=telling(tuple(self.child.tail)))
 
     def _refuse_unpatched(self, report: Report) -> None:
         wanted = {*PATCHES, *(DRAFTER_PATCHES if self._overlay else ())}
@@ -271,9 +286,11 @@ class Start:
             return None
         try:
             found = await digest
+            await asyncio.to_thread(unchanged, overlay)
             await asyncio.to_thread(same_contents, self.settings.state_dir, overlay.drafter, found)
         except CheckpointRefusedError as refusal:
-            raise failed(refusal.reason, str(refusal), Blame.DRAFTER) from refusal
+            blame = Blame.SURROUNDINGS if refusal.reason == CHANGED else Blame.DRAFTER
+            raise failed(refusal.reason, str(refusal), blame) from refusal
         self.board.change(revision=overlay.drafter.revision, digest=found)
         slot = DrafterSlot(
             loopback,

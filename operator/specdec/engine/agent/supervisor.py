@@ -9,12 +9,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from specdec.engine.agent import plan as plans
+from specdec.engine.agent import termination
 from specdec.engine.agent.candidacy import gone
 from specdec.engine.agent.commands import TAKEN, Fence, refused, stale
 from specdec.engine.agent.failures import Blame, Failure
 from specdec.engine.agent.ladder import Attempt, after_failure
 from specdec.engine.agent.launch import LaunchRefusedError, read_profile
-from specdec.engine.agent.loopback_client import EngineUnreachableError
+from specdec.engine.agent.loopback_client import EngineUnreachableError, watch
 from specdec.engine.agent.orphans import reap
 from specdec.engine.agent.start import Running, Start, StartFailedError
 from specdec.engine.agent.times import now_text
@@ -75,13 +76,20 @@ class Supervisor:
             except OSError as error:
                 failure = Failure("StateNotWritten", _unwritten(error), Blame.SURROUNDINGS)
                 attempt = after_failure(attempt, failure, platform="")
-            log.error("%s: %s", failure.reason, failure.message)
-            self.board.change(
-                phase=Phase.FAILED, reason=failure.reason, message=failure.message, progress_at=now_text(),
-                **gone(self.board.status.candidate, failure),
-            )  # fmt: skip
+            self._say_failed(failure)
             why_not = None if attempt.with_drafter else why_not or failure
             await asyncio.sleep(attempt.pause_seconds)
+
+    def _say_failed(self, failure: Failure) -> None:
+        """Say it in the log, in the status, and where the kubelet looks when the container ends."""
+        log.error("%s: %s", failure.reason, failure.message)
+        now = now_text()
+        report = failure.report(now)
+        termination.leave(self.settings.termination_log, termination.message(report))
+        self.board.change(
+            phase=Phase.FAILED, reason=failure.reason, message=failure.message, progress_at=now, failure=report,
+            **gone(self.board.status.candidate, failure),
+        )  # fmt: skip
 
     async def _one_life(self, attempt: Attempt, why_not: Failure | None) -> tuple[Attempt, Failure]:
         """Start once and serve until it ends."""
@@ -95,6 +103,7 @@ class Supervisor:
         try:
             running = await start.up(attempt, why_not)
             self.vitals.pid = running.child.pid
+            termination.leave(self.settings.termination_log, b"")
             served = time.monotonic()
             failure = await self._serve(start, running)
             away = running.candidacy is not None and running.candidacy.away
@@ -102,7 +111,7 @@ class Supervisor:
             if away or time.monotonic() - served > STEADY_SECONDS:
                 steady = Attempt(rung=attempt.rung, with_drafter=attempt.with_drafter, blamed=attempt.blamed)
         except StartFailedError as error:
-            failure = error.failure
+            failure = start.with_lines(error.failure)
         finally:
             self._running = None
             self.vitals.pid = None
@@ -113,7 +122,11 @@ class Supervisor:
     async def _serve(self, start: Start, running: Running) -> Failure:
         self._running = running
         ended = asyncio.create_task(running.child.ended())
-        jobs: set[asyncio.Task[Any]] = {ended, asyncio.create_task(self._watch_plan())}
+        jobs: set[asyncio.Task[Any]] = {
+            ended,
+            asyncio.create_task(self._watch_plan()),
+            asyncio.create_task(watch(running.loopback)),
+        }
         if running.candidacy is not None:
             jobs.add(asyncio.create_task(running.candidacy.run()))
         try:
@@ -123,7 +136,7 @@ class Supervisor:
             for job in done:
                 job.result()
         except EngineUnreachableError as error:
-            return Failure("EngineUnreachable", str(error), Blame.SURROUNDINGS)
+            return start.with_lines(Failure("EngineUnreachable", str(error), Blame.SURROUNDINGS))
         finally:
             for job in jobs:
                 job.cancel()

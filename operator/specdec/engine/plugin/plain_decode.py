@@ -53,21 +53,25 @@ def prepare(original: Any, worker: Any, *args: Any, **kwargs: Any) -> Any:
     from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
     try:
-        with worker._override_worker_state(0, 1):  # noqa: SLF001 - as SGLang builds its own states
-            worker.specdec_plain = _make(runner, SpeculativeAlgorithm.NONE)
+        # The start-up ladder may have left out large batches.
+        sizes = worker.adaptive_controller.params.cuda_graph_bs_for_step(0)
+        with worker._override_worker_state(0, 1, sizes):  # noqa: SLF001 - as SGLang builds its own states
+            worker.specdec_plain = _make(runner, SpeculativeAlgorithm.NONE, sizes)
     except Exception:
         # Kernels of a path that this engine would never take otherwise may not fit the model.
         log.exception("no plain decoding: with drafting off SGLang verifies trees of one token")
     return answer
 
 
-def _make(runner: Any, algorithm: Any) -> Plain:
+def _make(runner: Any, algorithm: Any, sizes: list[int] | None) -> Plain:
     held = runner.init_new_workspace
     try:
         backend = runner._get_attention_backend(init_new_workspace=True)  # noqa: SLF001 - as SGLang does
     finally:
         runner.init_new_workspace = held
     made, graphs = Plain(backend, None, algorithm), runner.decode_cuda_graph_runner
+    if sizes == []:
+        graphs = None
     if graphs is not None:
         with without_speculation(runner, made):
             graphs = type(graphs)(

@@ -11,6 +11,7 @@ from typing import Any
 
 from specdec.engine.loopback import LoadReport
 from specdec.engine.plugin import checkpoint, overlay, shadow
+from specdec.engine.plugin.allowed import UNUSED_TENSORS
 from specdec.engine.plugin.config_keys import differing_key, value_of
 from specdec.engine.plugin.load_record import LoadError, LoadRecord, required_shards
 from specdec.engine.plugin.refusal import RefusedError
@@ -72,7 +73,7 @@ def _fill(made: shadow.Shadow, model: Any, folder: Path) -> LoadReport:
     dtypes = {clone.dtype for clone in made.clones.values()}
     try:
         with record.wrapped(exact):
-            type(model).load_weights(made.view, record.watch(_of_dtypes(folder, dtypes)))
+            type(model).load_weights(made.view, record.watch(_of_dtypes(model, folder, dtypes)))
     except LoadError as error:
         if isinstance(error.__cause__, RefusedError):
             raise error.__cause__ from error
@@ -80,10 +81,11 @@ def _fill(made: shadow.Shadow, model: Any, folder: Path) -> LoadReport:
     return record.report(made.view)
 
 
-def _of_dtypes(folder: Path, dtypes: set[Any]) -> Any:
-    """Yield the tensors; a floating one of another type than the parameters would be rounded in silence."""
+def _of_dtypes(model: Any, folder: Path, dtypes: set[Any]) -> Any:
+    """Yield the tensors; one of another type than the parameters would be rounded in silence."""
     for name, tensor in overlay.mended(folder, checkpoint.tensors(folder)):
-        if tensor.dtype.is_floating_point and tensor.dtype not in dtypes:
+        used = not any(rule.covers(model, name) for rule in UNUSED_TENSORS)
+        if used and tensor.dtype not in dtypes:
             wanted = ", ".join(sorted(str(dtype) for dtype in dtypes))
             raise RefusedError(
                 "DtypeDiffers", f"tensor {name} is {tensor.dtype}, the serving drafter's are {wanted}"
@@ -111,6 +113,10 @@ def _check_token_map(serving: Serving, token_map: Any) -> None:
         raise RefusedError("TokenMapDiffers", f"the drafter has {has}, unlike the serving one")
     if token_map is None:
         return
+    if token_map.dtype.is_floating_point:
+        raise RefusedError(
+            "TokenMapDiffers", f"d2t is {token_map.dtype}, expected whole numbers: export it as int64"
+        )
     if token_map.shape != serving.token_map.shape:
         raise RefusedError(
             "TokenMapDiffers",

@@ -1,6 +1,6 @@
 """Answers what the agent asks of SGLang, and misbehaves as `STAND_IN_FAULTS` says.
 
-That file holds a JSON list, one object for each start: `say` (lines to log), `exit` (code), `hang` (never
+That file holds a JSON list, one object for each start: `say` (lines to log), `pause` (seconds after each), `exit` (code), `hang` (never
 serve), `deaf` (ignore SIGTERM), `without` (a patch that is not in force), `chat` ("hang", "error" or "die"),
 `stage` ("hang"), `orphan` (leave a grandchild behind). A start beyond the list is a healthy one.
 """
@@ -203,6 +203,7 @@ def main() -> None:
         subprocess.run([sys.executable, "-c", nap], check=True)
     for line in faults.get("say", ()):
         print(line, flush=True)
+        time.sleep(faults.get("pause", 0))
     if "exit" in faults:
         sys.exit(faults["exit"])
     if faults.get("hang"):
