@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import asyncio
 
-from specdec.engine.agent.board import Board, fitted, with_report
+from specdec.engine.agent.board import LOAD_CHARACTERS, Board, fitted, with_report
 from specdec.engine.loopback import Report
 from specdec.engine.protocol import (
+    Agreement,
     Candidate,
     CandidateState,
     Counters,
@@ -12,7 +13,9 @@ from specdec.engine.protocol import (
     Phase,
     ProbeResult,
     Source,
+    Speed,
     Status,
+    WarmUp,
 )
 
 
@@ -93,6 +96,12 @@ def worst(rows: tuple[Counters, ...]) -> Status:
         message=long,
         at="2" * 27,
     )
+    warmup = WarmUp(
+        **probe.model_dump(),
+        per_position=("0.99",) * 16,
+        speeds=(Speed(batch=1, on="12345.6", off="12345.6"), Speed(batch=4, on="12345.6", off="12345.6")),
+        answers=Agreement.DIFFERENT,
+    )
     candidate = Candidate(
         revision="cand",
         state=CandidateState.SWAPPED_BACK,
@@ -125,7 +134,9 @@ def worst(rows: tuple[Counters, ...]) -> Status:
         drafting=Drafting.ON,
         candidate=candidate,
         probe=probe,
-        warmup=probe,
+        warmup=warmup,
+        plain=True,
+        load="x" * LOAD_CHARACTERS,
         counters=rows,
     )
 
