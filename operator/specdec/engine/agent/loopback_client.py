@@ -173,6 +173,8 @@ class Loopback:
             "model": self._model,
             "max_tokens": max_tokens,
             "temperature": 0,
+            # Else the model's generation_config may bring one, and verification is not exact under it.
+            "repetition_penalty": 1.0,
             "return_token_ids": True,
             "rid": self._own(),
         }
@@ -204,6 +206,8 @@ class Loopback:
         EngineUnreachableError
             SGLang did not answer in time.
         """
+        if not answer:
+            return ()
         body = {
             "input_ids": [*prompt, *answer],
             "sampling_params": {"max_new_tokens": 1, "temperature": 0},

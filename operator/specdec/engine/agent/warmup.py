@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from specdec.engine.agent.equality import agreement, parting
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError, RequestFailedError
 from specdec.engine.agent.prompts import PROMPTS, long, marked
+from specdec.engine.agent.times import now_text
 from specdec.engine.loopback import Steps
 from specdec.engine.protocol import Agreement, Source, Speed, WarmUp
 
@@ -89,6 +90,7 @@ class Found:
         update: dict[str, Any] = {
             "speeds": tuple(speeds),
             "answers": self.answers,
+            "at": now_text(),
             "message": probed.message or self.message,
         }
         if calls := self.drafted.calls:
