@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.support.kubectl import command
 
@@ -16,6 +17,18 @@ BEGIN = time.monotonic()
 def say(sentence: str) -> None:
     """Print one sentence with the time since the start."""
     print(f"[{time.monotonic() - BEGIN:6.1f} s] {sentence}", flush=True)
+
+
+def baseline(status: dict[str, Any]) -> Iterator[str]:
+    """Tell what the first warm-up found and how the drafter was read, from the server's status."""
+    warmup = status["warmup"]
+    yield f"the drafter's load: {status.get('drafterLoad') or 'not told'}"
+    shares = ", ".join(warmup.get("perPosition", ()))
+    yield f"its warm-up: accept length {warmup.get('acceptLength', '-')} (by position {shares or '-'})"
+    for speed in warmup.get("speeds", ()):
+        at_once = f"{speed['batch']} at once"
+        yield f"its warm-up: {speed.get('drafting', '-')} tok/s drafting, {speed.get('without', '-')} without, {at_once}"
+    yield f"its warm-up: greedy answers with drafting and without: {warmup.get('answers', 'Unknown')}"
 
 
 class Follow:

@@ -18,7 +18,7 @@ from tests.demo.figures import (
     unix,
     window,
 )
-from tests.demo.narrate import events, rows, say
+from tests.demo.narrate import baseline, events, rows, say
 from tests.demo.traffic import Traffic
 from tests.support import install
 from tests.support.kubectl import (
@@ -36,6 +36,12 @@ SERVER = "kimi"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "demo"
 CYCLE = 24
 """Requests per window: whole rounds of the client's 12 prompts, so that windows compare like with like."""
+
+
+def with_baseline() -> dict[str, Any] | None:
+    """Return the server once it shows what its engine's warm-up found."""
+    server = get("sds", SERVER, NAMESPACE)
+    return server if server.get("status", {}).get("warmup") else None
 
 
 def engine_pods() -> list[dict[str, Any]]:
@@ -80,6 +86,9 @@ class Story:
         kubectl("apply", "-f", str(EXAMPLES / "v1.yaml"))
         wait_condition(SERVER, NAMESPACE, "Ready", "True", 300)
         self.result.pods_first = pod_uids()
+        server = wait_for("the first baseline in the status", 60, with_baseline)
+        for sentence in baseline(server["status"]):
+            say(sentence)
         say("v1 is Ready. A client now asks 1.5 questions per second through the Service, to the end.")
 
     def chapters(self) -> None:

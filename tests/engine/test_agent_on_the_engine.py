@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import tempfile
 import time
@@ -18,6 +19,7 @@ from tests.support.models import expected_accept_length
 
 from specdec.engine.agent.vitals import runs
 from specdec.engine.protocol import (
+    Agreement,
     CandidateState,
     Confirm,
     Drafting,
@@ -54,9 +56,27 @@ def test_it_serves_after_a_warm_up_that_reached_verify(serving):
     assert status.warmup is not None
     assert status.warmup.calls >= 40
     assert float(status.warmup.accept_length) == pytest.approx(4, abs=0.3)
+    assert len(status.warmup.per_position) == 3
     assert status.engine.startswith("sglang-0.5.23+cpu+specdec-")
     assert len(serving.get("/status")[1]) <= 2048
     assert serving.get("/ready")[0] == serving.get("/live")[0] == 200
+
+
+def test_its_warm_up_compared_drafting_with_none_and_answers_agree(serving):
+    status = serving.status()
+    assert status.warmup.message == ""
+    assert status.warmup.answers is Agreement.SAME
+    assert [speed.batch for speed in status.warmup.speeds] == [1, 4]
+    assert all(float(speed.on) > 0 and float(speed.off) > 0 for speed in status.warmup.speeds)
+    # Four tokens a verify call instead of one, with a drafter of a fraction of the target's size.
+    assert float(status.warmup.speeds[0].on) > float(status.warmup.speeds[0].off)
+    assert status.plain
+    print(f"warm-up: {status.warmup}")
+
+
+def test_it_says_how_the_serving_drafter_was_read(serving):
+    assert re.match(r"\d+ of \d+ tensors consumed by \d+ parameters; ", serving.status().load)
+    assert "embed_tokens.weight shared with the target" in serving.status().load
 
 
 def test_unsigned_and_stale_commands_change_nothing(serving):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from specdec.api.preflight import Preflight, PreflightMode
 from specdec.engine.protocol import (
+    Agreement,
     Candidate,
     CandidateState,
     Command,
@@ -23,8 +24,10 @@ from specdec.engine.protocol import (
     Rollback,
     SetDrafting,
     Source,
+    Speed,
     Status,
     Swap,
+    WarmUp,
 )
 from specdec.rollout.clock import exact
 
@@ -99,7 +102,7 @@ class FakeAgent:
     candidate: Candidate | None = None
     preflight: PreflightResult | None = None
     probe: ProbeResult | None = None
-    warmup: ProbeResult | None = None
+    warmup: WarmUp | None = None
     counters: dict[str, Counters] = field(default_factory=dict)
     lies: bool = False
     failure: tuple[str, str] | None = None
@@ -143,6 +146,8 @@ class FakeAgent:
             preflight=self.preflight,
             probe=self.probe,
             warmup=self.warmup,
+            plain=bool(self.max_steps),
+            load="14 of 16 tensors consumed by 12 parameters" if self.serving else "",
             counters=tuple(self._told(row) for row in self.counters.values()),
         )
 
@@ -295,7 +300,7 @@ class FakeAgent:
             )
             return
         self.max_steps = self.plan.num_steps
-        self.warmup = self._probed(drafter.revision, "")
+        self.warmup = self._warmed(drafter.revision)
         if not self.warmup.passed:
             self.dead.add(drafter.revision)
             self.reason, self.message = "DeadDrafter", "drafting is off: no drafts are accepted"
@@ -398,6 +403,11 @@ class FakeAgent:
             message=f"{round(PROBE_CALLS * quality)} of {PROBE_CALLS} verify calls had a right first draft token",
             at=exact(self.now),
         )
+
+    def _warmed(self, revision: str) -> WarmUp:
+        probed = self._probed(revision, "warmup").model_dump()
+        speeds = (Speed(batch=1, on="98.4", off="41.7"), Speed(batch=4, on="301.2", off="152.9"))
+        return WarmUp.model_validate(probed | {"speeds": speeds, "answers": Agreement.SAME})
 
     def _digest(self, revision: str) -> str:
         path = self.paths.get(revision, "")

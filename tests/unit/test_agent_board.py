@@ -3,9 +3,10 @@ from __future__ import annotations
 import asyncio
 
 from specdec.api.preflight import Preflight
-from specdec.engine.agent.board import Board, fitted, with_report
+from specdec.engine.agent.board import LOAD_CHARACTERS, Board, fitted, with_report
 from specdec.engine.loopback import Report
 from specdec.engine.protocol import (
+    Agreement,
     Candidate,
     CandidateState,
     Counters,
@@ -14,7 +15,9 @@ from specdec.engine.protocol import (
     Phase,
     ProbeResult,
     Source,
+    Speed,
     Status,
+    WarmUp,
 )
 from specdec.preflight.finding import Finding, Severity
 from specdec.preflight.report import Report as Judged
@@ -110,6 +113,12 @@ def worst(rows: tuple[Counters, ...]) -> Status:
         message=long,
         at="2" * 27,
     )
+    warmup = WarmUp(
+        **probe.model_dump(),
+        per_position=("0.99",) * 16,
+        speeds=(Speed(batch=1, on="12345.6", off="12345.6"), Speed(batch=4, on="12345.6", off="12345.6")),
+        answers=Agreement.DIFFERENT,
+    )
     candidate = Candidate(
         revision="cand",
         state=CandidateState.SWAPPED_BACK,
@@ -142,7 +151,9 @@ def worst(rows: tuple[Counters, ...]) -> Status:
         drafting=Drafting.ON,
         candidate=candidate,
         probe=probe,
-        warmup=probe,
+        warmup=warmup,
+        plain=True,
+        load="x" * LOAD_CHARACTERS,
         counters=rows,
     )
 

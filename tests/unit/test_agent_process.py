@@ -22,6 +22,7 @@ from tests.support.models import make
 from specdec.api.preflight import Preflight, PreflightMode
 from specdec.engine.agent.vitals import runs
 from specdec.engine.protocol import (
+    Agreement,
     CandidateState,
     Confirm,
     Drafting,
@@ -257,6 +258,33 @@ def test_a_failed_start_says_why_and_the_next_one_serves(pod, start, fault, reas
     start(faults=(fault,), stall_seconds=1, warmup_seconds=1)
     assert f"ERROR {reason}: " in pod.log
     assert pod.status().reason == ""
+
+
+def test_the_warm_up_leaves_a_baseline_and_says_how_the_drafter_was_read(healthy):
+    status = healthy.status()
+    assert [(speed.batch, speed.on, speed.off) for speed in status.warmup.speeds] == [
+        (1, "100.0", "50.0"),
+        (4, "100.0", "50.0"),
+    ]
+    assert status.warmup.answers is Agreement.SAME
+    assert len(status.warmup.per_position) == status.steps == 3
+    assert status.plain
+    assert status.load == "2 of 3 tensors consumed by 2 parameters; t2d derived from d2t"
+
+
+@pytest.mark.parametrize(("fault", "answers"), [("near", Agreement.SAME), ("far", Agreement.DIFFERENT)])
+def test_another_answer_with_drafting_is_told_unless_it_is_a_near_tie(start, fault, answers):
+    status = start(faults=({"chat": fault},))
+    assert status.warmup.answers is answers
+    assert ("drafting changed 6 of 6 greedy answers" in status.warmup.message) is (
+        answers is Agreement.DIFFERENT
+    )
+
+
+def test_an_engine_that_answers_nothing_is_no_measure_of_a_drafter(start):
+    status = start(faults=({"chat": "empty"},))
+    assert (status.warmup.passed, status.warmup.speeds) == (False, ())
+    assert "empty" in status.warmup.message
 
 
 def test_graph_capture_that_fails_takes_the_next_rung(pod, start):

@@ -75,7 +75,8 @@ def test_sums_the_probes_rows_of_one_revision():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", False),
+        ("", True),
+        (" \n", True),
         ("Yes.", False),
         ("The sky is blue since air scatters blue light most.", False),
         ("!!!!!!!!!!!!!!!!!!!!!!!!", True),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from specdec.engine import loopback
-from specdec.engine.plugin import hooks, refusal, settings
+from specdec.engine.plugin import hooks, refusal, settings, shadow
 from specdec.engine.plugin.checkpoint import read_config, weight_files
 from specdec.engine.plugin.config_keys import differing_key, value_of
 from specdec.engine.plugin.embedding_capture import with_embedding
@@ -127,3 +127,10 @@ def test_a_patch_is_in_force_once_its_target_is_another(registry: list[str], mon
     assert not hooks.in_force(patch)
     monkeypatch.setattr(math, "floor", math.ceil)
     assert hooks.in_force(patch)
+
+
+def test_a_quantised_drafter_is_not_swapped_in_place(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    drafter = type("LlamaForCausalLMEagle3", (), {"quant_config": object()})()
+    with pytest.raises(refusal.RefusedError, match="a quantised drafter can't be swapped in place"):
+        shadow.check(drafter)

@@ -125,6 +125,8 @@ class Reason(StrEnum):
     """Event and outcome: the spec moved on before a revision was judged."""
     NOT_CONFIRMED = "NotConfirmed"
     """Event: a candidate went back by its dead-man switch; it is tried again."""
+    ANSWERS_DIFFER = "AnswersDiffer"
+    """Event: a warm-up's greedy answers were others with drafting than without, beyond near ties."""
     WOULD_HAVE = "WouldHave"
     """Event: what the operator would have done, were mode Enforce."""
     REQUEST_HANDLED = "RequestHandled"

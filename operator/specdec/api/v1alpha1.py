@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 
 from specdec.api.base import ApiModel, Condition, Decimal, ModelUri, Name, rule, rules
 from specdec.api.preflight import Preflight, PreflightStatus
+from specdec.api.warmup import WarmupStatus
 
 
 class Mode(StrEnum):
@@ -96,6 +97,9 @@ class Resources(ApiModel):
     """What the container may use; nvidia.com/gpu belongs here."""
 
 
+Parser = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+
+
 class Engine(ApiModel):
     """SGLang and the pod that it runs in."""
 
@@ -115,6 +119,12 @@ class Engine(ApiModel):
     """Size of the KV cache in tokens; by memory if left out."""
     mem_fraction_static: Annotated[str, Field(pattern=r"^0\.[0-9]{1,3}$")] | None = None
     """Share of GPU memory for weights and KV cache, a decimal string below 1."""
+    trust_remote_code: bool = False
+    """Run the Python code that the target's folder brings, as Kimi-K2.5 needs for its tokenizer; it can do what the pod can."""
+    reasoning_parser: Parser | None = None
+    """SGLang's parser that tells thinking from the answer, for example kimi_k2."""
+    tool_call_parser: Parser | None = None
+    """SGLang's parser of tool calls, for example kimi_k2."""
     resources: Resources = Resources()
     """Compute resources of the engine container."""
     shared_memory: Quantity = "1Gi"
@@ -326,6 +336,10 @@ class SpecDecodeServerStatus(ApiModel):
     """What a rollback returns to."""
     acceptance: AcceptanceStatus | None = None
     """What live traffic shows of the serving drafter."""
+    warmup: WarmupStatus | None = None
+    """What the newest warm-up of an engine showed; of several replicas the one that ended last."""
+    drafter_load: Annotated[str, Field(max_length=256)] = ""
+    """How an engine read the serving drafter's tensors: consumed, mended, shared with the target."""
     rollout: str = ""
     """The rollout in a word, for the printer column: Idle, Staging, Probing, Judging, RolledBack, Refused, Paused ..."""
     reason: str = ""

@@ -9,6 +9,7 @@ import click
 from specdec.acceptance.judge import Floor
 from specdec.api.base import Condition
 from specdec.api.v1alpha1 import AcceptanceStatus, RevisionStatus
+from specdec.api.warmup import WarmupStatus
 from specdec.cli.output import age, padded, table
 from specdec.cli.picture import Happened, Picture
 from specdec.rollout.clock import text
@@ -31,6 +32,7 @@ def screen(picture: Picture, now: float) -> list[str]:
         headline(picture),
         places(picture, now),
         acceptance(picture),
+        baseline(picture, now),
         conditions(picture),
         events(picture, now),
     )
@@ -118,6 +120,33 @@ def _figures(picture: Picture, shown: AcceptanceStatus, steps: int) -> Iterator[
     yield f"  {'accept length':<15}{shown.accept_length}  {bar(share, colour, mark)}  {behind}"
     for number, right in enumerate(shown.per_position, 1):
         yield f"  {f'position {number}':<15}{right}  {bar(float(right), 'blue')}"
+
+
+def baseline(picture: Picture, now: float) -> Iterator[str]:
+    """Say what the newest warm-up showed, and how the active drafter was read."""
+    status, found = picture.server.status, picture.server.status.warmup
+    if status.drafter_load:
+        yield f"{'Drafter load':<14}{status.drafter_load}"
+    if found is not None:
+        yield from _warmup(picture, found, now)
+    if status.drafter_load or found is not None:
+        yield ""
+
+
+def _warmup(picture: Picture, found: WarmupStatus, now: float) -> Iterator[str]:
+    record = picture.record(found.revision)
+    named = version(record) if record else found.revision
+    length = f", accept length {found.accept_length}" if found.accept_length else ""
+    shares = f" ({' '.join(found.per_position)})" if found.per_position else ""
+    yield f"{'Warm-up':<14}of {named}, {age(found.at, now)} ago{length}{shares}"
+    off = "as without a drafter" if found.plain_off else "by verify, at a price"
+    for speed in found.speeds:
+        requests = f"{speed.batch} request{'s' if speed.batch > 1 else ''}"
+        yield f"  {requests:<15}{speed.drafting or '-'} tok/s drafting, {speed.without or '-'} off ({off})"
+    if found.answers == "Different":
+        yield f"  {click.style(found.message, fg='red')}"
+    elif found.answers == "Same":
+        yield f"  {'answers':<15}the same with drafting and without"
 
 
 def bar(share: float, colour: str, mark: float | None = None) -> str:

@@ -71,6 +71,7 @@ class Outcome(Message):
     reason: str = ""
     """CamelCase, for example TensorsNotConsumed, ParametersNotFed, ShapeMismatch, NotFinite, ConfigDiffers."""
     message: str = ""
+    """Why it was refused; of a Stage that was done, how the drafter was read."""
     seconds: str = ""
     """For a commit: the pause, from loop boundary to continuing."""
     in_flight: int = 0
@@ -81,10 +82,22 @@ class LoadReport(Message):
     """Which tensors fed which parameters in the last load, at the start or at a swap."""
 
     fed: int = 0
+    """Parameters that got a tensor."""
+    tensors: int = 0
+    """Tensors that the checkpoint holds, after the overlay's rules."""
+    consumed: int = 0
+    """Tensors that went into a parameter."""
     not_consumed: tuple[str, ...] = ()
     not_fed: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     """Names that may be missing or unused, each with its reason (`name: reason`)."""
+
+    @property
+    def sentence(self) -> str:
+        """Say how the checkpoint was read: what went in, and each exception with its reason."""
+        reasons = [f"{name} {reason}" for name, _, reason in (text.partition(": ") for text in self.allowed)]
+        counted = f"{self.consumed} of {self.tensors} tensors consumed by {self.fed} parameters"
+        return "; ".join((counted, *reasons))
 
 
 class StartReport(Message):

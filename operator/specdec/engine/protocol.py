@@ -309,6 +309,37 @@ class FailureReport(Message):
     at: str = ""
 
 
+class Agreement(StrEnum):
+    """Whether greedy answers are the same with drafting and without."""
+
+    SAME = "Same"
+    """Token for token, or up to a near tie: kernels of another shape may round to the other side."""
+    DIFFERENT = "Different"
+    """A token was emitted that the target itself holds for clearly worse: verification is broken."""
+    UNKNOWN = "Unknown"
+    """Not compared: no drafter, a dead one, no time, or an SGLang that returns no token ids."""
+
+
+class Speed(Message):
+    """Speed of the whole engine with so many of the agent's own requests at once."""
+
+    batch: int
+    on: str = ""
+    """Kept tokens a second of decode with drafting, decimal string."""
+    off: str = ""
+    """The same without drafting."""
+
+
+class WarmUp(ProbeResult):
+    """What the agent's own requests showed before the pod was ready: the first baseline of this start."""
+
+    per_position: tuple[str, ...] = ()
+    """Share of verify calls whose draft at each position was right."""
+    speeds: tuple[Speed, ...] = ()
+    """By batch size, smallest first; empty if there was nothing to compare, or no time."""
+    answers: Agreement = Agreement.UNKNOWN
+
+
 class Status(Message):
     """What one pod says of itself; at most 2 KB."""
 
@@ -350,5 +381,9 @@ class Status(Message):
     preflight: PreflightResult | None = None
     """The drafter that was judged last, without the report: `GET /preflight?revision=` has it."""
     probe: ProbeResult | None = None
-    warmup: ProbeResult | None = None
+    warmup: WarmUp | None = None
+    plain: bool = False
+    """Whether drafting off decodes as a server without a drafter, or at a price by SGLang's verify path."""
+    load: str = ""
+    """How the serving drafter's tensors were read, in a sentence."""
     counters: tuple[Counters, ...] = ()

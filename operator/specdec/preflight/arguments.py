@@ -18,7 +18,7 @@ OWNED = frozenset({
     "--api-key", "--admin-api-key", "--tokenizer-worker-num", "--config", "--speculative-algorithm",
     "--speculative-draft-model-path", "--speculative-num-steps", "--speculative-eagle-topk",
     "--speculative-num-draft-tokens", "--speculative-adaptive", "--speculative-adaptive-config",
-    "--speculative-draft-model-quantization",
+    "--speculative-draft-model-quantization", "--speculative-draft-kv-cache-dtype",
 })  # fmt: skip
 """Arguments that the operator renders itself."""
 

@@ -9,7 +9,7 @@ from specdec.acceptance.verdict import Doubt
 from specdec.api.base import Condition
 from specdec.api.conditions import ConditionType, Reason, find
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
-from specdec.engine.protocol import Candidate, CandidateState
+from specdec.engine.protocol import Agreement, Candidate, CandidateState
 from specdec.rollout.outcomes import NOT_CONFIRMED
 from specdec.rollout.passing import Pass
 from specdec.rollout.quarantine import PROMOTED, REJECTED, SUPERSEDED, rejected
@@ -34,6 +34,7 @@ def events(done: Pass, after: SpecDecodeServerStatus) -> tuple[Event, ...]:
         would_have,
         drafting_switched,
         drafting_paid,
+        answers_differ,
         stalled,
         ready,
     )
@@ -114,6 +115,13 @@ def refused(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
         elif not told_when_it_left:
             message = f"{version(record)} is rejected: {record.message}; {_back(after)}"
             yield Event(WARNING, Reason.ROLLED_BACK, message)
+
+
+def answers_differ(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
+    """A warm-up found that drafting changes what the target says."""
+    now, old = after.warmup, done.before.warmup
+    if now and now.answers == Agreement.DIFFERENT and not (old and old.answers == now.answers):
+        yield Event(WARNING, Reason.ANSWERS_DIFFER, now.message)
 
 
 def refused_again(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:

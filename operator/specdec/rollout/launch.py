@@ -134,8 +134,12 @@ def arguments(record: RevisionRecord) -> tuple[str, ...]:
         "--max-running-requests": engine.max_running_requests,
         "--max-total-tokens": engine.max_total_tokens,
         "--mem-fraction-static": engine.mem_fraction_static,
+        "--reasoning-parser": engine.reasoning_parser,
+        "--tool-call-parser": engine.tool_call_parser,
     }
-    return tuple(part for name, value in wanted.items() if value is not None for part in (name, str(value)))
+    switches = ("--trust-remote-code",) if engine.trust_remote_code else ()
+    named = (part for name, value in wanted.items() if value is not None for part in (name, str(value)))
+    return (*switches, *named)
 
 
 def _start(plan: LaunchPlan) -> LaunchPlan:

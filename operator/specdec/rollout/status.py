@@ -8,6 +8,7 @@ from specdec.api.v1alpha1 import AcceptanceStatus, RevisionStatus, SpecDecodeSer
 from specdec.engine.protocol import CandidateState, Drafting, Probe
 from specdec.rollout import preflight
 from specdec.rollout.aim import last_good
+from specdec.rollout.baseline import drafter_load, warmup
 from specdec.rollout.clock import exact
 from specdec.rollout.conditions import conditions, most_important, phase
 from specdec.rollout.launch import off_in_place, unjudged
@@ -42,6 +43,8 @@ def status(done: Pass) -> SpecDecodeServerStatus:
         candidate=_revision(done, done.candidate, before.candidate),
         last_good=_revision(done, good, before.last_good),
         acceptance=shown,
+        warmup=warmup(done),
+        drafter_load=drafter_load(done),
         rollout=word(done),
         reason=most_important(found),
         engine=next((status.engine for _, status in scene.engines), before.engine),

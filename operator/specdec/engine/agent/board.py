@@ -25,6 +25,13 @@ SILENT = frozenset({"progress_at", "in_flight", "counters"})
 MOST_WAITERS = 32
 MESSAGE_CHARACTERS = 240
 TERSE_CHARACTERS = 80
+LOAD_CHARACTERS = 160
+"""Of the sentence on the drafter's load; it is never cut further, so that it reads the same at all times."""
+
+
+def shortened(text: str, most: int) -> str:
+    """Cut a sentence that is too long for the status, visibly."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 class Board:
@@ -109,17 +116,18 @@ def with_report(status: Status, report: Counted | None) -> Status:
 def fitted(status: Status, limit: int = STATUS_BYTES) -> bytes:
     """Write the status within its limit.
 
-    The log lines of a failure go first, then long messages are cut, then go the counters that matter least.
+    The log lines of a failure go first, then long messages are cut, then goes the baseline, then the counters that matter least.
     """
     rows = tuple(sorted(status.counters, key=lambda row: _weight(status, row)))
     brief = _without_lines(status)
     terse = _terse(brief)
-    for slim in (status, brief, terse):
+    lean = _lean(terse)
+    for slim in (status, brief, terse, lean):
         written = _written(slim.model_copy(update={"counters": rows}))
         if len(written) <= limit:
             return written
     for kept in range(len(rows) - 1, -1, -1):
-        written = _written(terse.model_copy(update={"counters": rows[:kept]}))
+        written = _written(lean.model_copy(update={"counters": rows[:kept]}))
         if len(written) <= limit:
             break
     return written
@@ -134,16 +142,20 @@ def _without_lines(status: Status) -> Status:
 
 def _terse(status: Status) -> Status:
     """Cut what people read down to what fits; codes and numbers stay."""
-
-    def cut(text: str) -> str:
-        return text if len(text) <= TERSE_CHARACTERS else text[: TERSE_CHARACTERS - 1] + "…"
-
     parts = {
-        name: part.model_copy(update={"message": cut(part.message)})
+        name: part.model_copy(update={"message": shortened(part.message, TERSE_CHARACTERS)})
         for name in ("candidate", "failure", "probe", "warmup")
         if (part := getattr(status, name)) is not None
     }
-    return status.model_copy(update={**parts, "message": cut(status.message)})
+    return status.model_copy(update={**parts, "message": shortened(status.message, TERSE_CHARACTERS)})
+
+
+def _lean(status: Status) -> Status:
+    """Leave out what stood in the first status of this start: whoever shows it has kept it."""
+    warmup = status.warmup
+    if warmup is not None:
+        warmup = warmup.model_copy(update={"per_position": (), "speeds": (), "message": ""})
+    return status.model_copy(update={"warmup": warmup, "load": ""})
 
 
 def _written(status: Status) -> bytes:

@@ -12,7 +12,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from specdec.engine.agent.board import MESSAGE_CHARACTERS
+from specdec.engine.agent.board import LOAD_CHARACTERS, MESSAGE_CHARACTERS, shortened
 from specdec.engine.agent.commands import TAKEN, refused
 from specdec.engine.agent.failures import Blame
 from specdec.engine.agent.jobs import Jobs, SupersededError
@@ -319,7 +319,11 @@ class Candidacy:
 
     def _serve(self, staged: Staged) -> None:
         self.serving = staged
-        self._board.change(revision=staged.overlay.drafter.revision, digest=staged.digest)
+        self._board.change(
+            revision=staged.overlay.drafter.revision,
+            digest=staged.digest,
+            load=shortened(staged.load, LOAD_CHARACTERS),
+        )
 
     def _arm(self, seconds: int) -> None:
         self._jobs.deadline = self._jobs.clock() + seconds

@@ -27,6 +27,7 @@ REPORT_BLAME = {
     "NotFinite": Blame.DRAFTER,
     "ConfigDiffers": Blame.DRAFTER,
     "DraftingStatesMissing": Blame.DRAFTER,
+    "NotBesideDrafter": Blame.DRAFTER,
 }
 """Refusals of the plugin that a start without the drafter does not meet."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from specdec.engine import loopback
+from specdec.preflight.argument_table import known_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ OWNED = frozenset({
     "--api-key", "--admin-api-key", "--tokenizer-worker-num", "--config", "--speculative-algorithm",
     "--speculative-draft-model-path", "--speculative-draft-model", "--speculative-num-steps", "--speculative-eagle-topk",
     "--speculative-num-draft-tokens", "--speculative-adaptive", "--speculative-adaptive-config",
-    "--speculative-draft-model-quantization",
+    "--speculative-draft-model-quantization", "--speculative-draft-kv-cache-dtype",
 })  # fmt: skip
 """Arguments that only the agent renders."""
 
@@ -117,7 +118,7 @@ def render(
     argv += ["--model-path", plan.target_path, "--served-model-name", plan.served_name]
     argv += ["--host", address[0], "--port", str(address[1]), "--enable-metrics", "--skip-server-warmup"]
     if overlay is not None:
-        argv += drafting_arguments(overlay, plan.num_steps, run_dir)
+        argv += drafting_arguments(overlay, plan.num_steps, run_dir, profile.version)
     own = {
         loopback.RUN_DIR: str(run_dir),
         loopback.SECRET: secrets.loopback,
@@ -140,8 +141,10 @@ def adaptive(steps: int, off_batch: int | None) -> dict[str, dict[str, list[int]
     return both if off_batch is None else {**both, str(off_batch + 1): {"candidate_steps": [steps]}}
 
 
-def drafting_arguments(overlay: Path, steps: int, run_dir: Path) -> list[str]:
+def drafting_arguments(overlay: Path, steps: int, run_dir: Path, version: str) -> list[str]:
     """Render what makes SGLang draft a chain of `steps` tokens, and hold a state that drafts none."""
+    # Else the drafter's KV cache takes the type of the target's; older versions know no other.
+    own_cache = "--speculative-draft-kv-cache-dtype" in (known_arguments(version) or {})
     return [
         "--speculative-algorithm", "EAGLE3",
         "--speculative-draft-model-path", str(overlay),
@@ -152,6 +155,7 @@ def drafting_arguments(overlay: Path, steps: int, run_dir: Path) -> list[str]:
         "--speculative-adaptive-config", str(run_dir / ADAPTIVE_FILE),
         # Else the drafter inherits the target's quantisation.
         "--speculative-draft-model-quantization", "unquant",
+        *(("--speculative-draft-kv-cache-dtype", "auto") if own_cache else ()),
     ]  # fmt: skip
 
 

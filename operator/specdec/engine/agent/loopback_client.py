@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import aiohttp
@@ -48,6 +49,18 @@ class OrderRefusedError(Exception):
 
 class RequestFailedError(Exception):
     """SGLang answered one of the agent's own requests with an error."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer to a chat request of the agent's own."""
+
+    text: str
+    """All of it, reasoning included."""
+    prompt: tuple[int, ...] = ()
+    """Token ids after the chat template; empty where SGLang returns none."""
+    tokens: tuple[int, ...] = ()
+    """Token ids of the answer."""
 
 
 async def read_report(run_dir: Path, rank: int = 0, *, seconds: float = REPORT_SECONDS) -> Report:
@@ -153,8 +166,8 @@ class Loopback:
                 f"order {number} did not settle within {seconds:.0f} s: is the volume or the engine stuck?"
             ) from error
 
-    async def chat(self, prompt: str, *, max_tokens: int, seconds: float) -> str:
-        """Send one chat request of the agent's own and return all text of its answer.
+    async def chat(self, prompt: str, *, max_tokens: int, seconds: float) -> Reply:
+        """Send one greedy chat request of the agent's own.
 
         Raises
         ------
@@ -164,22 +177,69 @@ class Loopback:
             SGLang did not answer in time.
         """
         body = {
-            "model": self._model,
             "messages": [{"role": "user", "content": prompt}],
+            "model": self._model,
             "max_tokens": max_tokens,
             "temperature": 0,
-            "rid": f"{self._secrets.probe_prefix}{next(self._requests)}",
+            # Else the model's generation_config may bring one, and verification is not exact under it.
+            "repetition_penalty": 1.0,
+            "return_token_ids": True,
+            "rid": self._own(),
         }
         status, text = await self._post("/v1/chat/completions", body, headers={}, seconds=seconds)
         if status != 200:
             raise RequestFailedError(f"SGLang answered {status} to a probe, expected 200: {text[:200]}")
         try:
-            message: dict[str, Any] = json.loads(text)["choices"][0]["message"]
+            choice: dict[str, Any] = json.loads(text)["choices"][0]
+            message: dict[str, Any] = choice["message"]
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise RequestFailedError(
                 f"SGLang's answer to a probe is no chat completion: {text[:200]}"
             ) from error
-        return f"{message.get('reasoning_content') or ''}{message.get('content') or ''}"
+        return Reply(
+            f"{message.get('reasoning_content') or ''}{message.get('content') or ''}",
+            tuple(choice.get("prompt_token_ids") or ()),
+            tuple(choice.get("response_token_ids") or ()),
+        )
+
+    async def below_best(
+        self, prompt: tuple[int, ...], answer: tuple[int, ...], *, seconds: float
+    ) -> tuple[float, ...]:
+        """Say how far each token of an answer is below the target's best one, in nats, as one prefill scores it.
+
+        Raises
+        ------
+        RequestFailedError
+            SGLang answered with an error or without log-probabilities.
+        EngineUnreachableError
+            SGLang did not answer in time.
+        """
+        if not answer:
+            return ()
+        body = {
+            "input_ids": [*prompt, *answer],
+            "sampling_params": {"max_new_tokens": 1, "temperature": 0},
+            "return_logprob": True,
+            "logprob_start_len": max(0, len(prompt) - 1),
+            "top_logprobs_num": 1,
+            "rid": self._own(),
+        }
+        status, text = await self._post(
+            "/generate", body, headers={SECRET_HEADER: self._secrets.loopback}, seconds=seconds
+        )
+        try:
+            meta = json.loads(text)["meta_info"]
+            emitted = meta["input_token_logprobs"][-len(answer) :]
+            best = meta["input_top_logprobs"][-len(answer) :]
+            return tuple(top[0][0] - own[0] for top, own in zip(best, emitted, strict=True))
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise RequestFailedError(
+                f"SGLang answered {status} without log-probabilities of a prompt: {text[:200]}"
+            ) from error
+
+    def _own(self) -> str:
+        """Name a request as the agent's own."""
+        return f"{self._secrets.probe_prefix}{next(self._requests)}"
 
     async def _post(
         self, path: str, body: dict[str, Any], *, headers: dict[str, str], seconds: float

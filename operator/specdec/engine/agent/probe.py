@@ -37,7 +37,7 @@ class Answers:
 
     @property
     def degenerate(self) -> bool:
-        """Whether most answers only repeat themselves."""
+        """Whether most answers are empty or only repeat themselves."""
         return 2 * sum(degenerate(text) for text in self.texts) > len(self.texts) > 0
 
 
@@ -90,7 +90,8 @@ async def probe(
 async def _ask(loopback: Loopback, prompts: Iterator[str], answers: Answers, until: float) -> None:
     while (left := until - time.monotonic()) > 0 and len(answers.errors) < CONCURRENT:
         try:
-            answers.texts.append(await loopback.chat(next(prompts), max_tokens=MAX_TOKENS, seconds=left))
+            reply = await loopback.chat(next(prompts), max_tokens=MAX_TOKENS, seconds=left)
+            answers.texts.append(reply.text)
         except (RequestFailedError, EngineUnreachableError) as error:
             answers.errors.append(str(error))
 
@@ -116,7 +117,7 @@ def _sentence(seen: Tally, answers: Answers, *, drafting: bool, passed: bool) ->
     if not answers.texts and answers.errors:
         return answers.errors[0]
     if answers.degenerate:
-        return "most answers only repeat a few characters, expected text: the accept length means nothing"
+        return "most answers are empty or only repeat a few characters, expected text: the accept length means nothing"
     if not drafting:
         return ""
     if passed:

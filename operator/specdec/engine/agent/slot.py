@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from specdec.engine.agent.judging import STANDARD, PreflightRefusedError
@@ -39,6 +39,13 @@ class Staged:
     digest: str
     number: int = 0
     """Number of its Stage order."""
+    load: str = ""
+    """How its tensors were read, in a sentence."""
+
+
+def described(load: str, overlay: Overlay) -> str:
+    """Say how a drafter was read, repairs first: they are what its author should know."""
+    return "; ".join((*overlay.repairs, load) if load else overlay.repairs)
 
 
 async def link(
@@ -112,14 +119,14 @@ class DrafterSlot:
             )
         digest = asyncio.create_task(content_digest(overlay))
         try:
-            number = await self._stage(overlay)
+            outcome = await self._stage(overlay)
             found = await digest
         finally:
             digest.cancel()
             await asyncio.gather(digest, return_exceptions=True)
         await asyncio.to_thread(unchanged, overlay)
         await asyncio.to_thread(same_contents, self._state, drafter, found)
-        return Staged(overlay, found, number)
+        return Staged(overlay, found, outcome.number, described(outcome.message, overlay))
 
     async def _link(self, drafter: DrafterRef, wish: Preflight, tell: Callable[[Report], None]) -> Overlay:
         try:
@@ -135,15 +142,15 @@ class DrafterSlot:
         """Make sure that the way back stays one commit: stage `home` if it isn't what was staged last."""
         if self._newest == (home.overlay.folder, home.number):
             return home
-        return Staged(home.overlay, home.digest, await self._stage(home.overlay))
+        return replace(home, number=(await self._stage(home.overlay)).number)
 
-    async def _stage(self, overlay: Overlay) -> int:
+    async def _stage(self, overlay: Overlay) -> Outcome:
         number = await self.loopback.order(
             Stage(overlay=str(overlay.folder), revision=overlay.drafter.revision)
         )
-        await self.loopback.settled(number, seconds=STAGE_SECONDS)
+        outcome = await self.loopback.settled(number, seconds=STAGE_SECONDS)
         self._newest = (overlay.folder, number)
-        return number
+        return outcome
 
     async def commit(self, staged: Staged) -> Outcome:
         """Make a staged drafter serve; one that is staged no longer is staged again.
@@ -158,7 +165,7 @@ class DrafterSlot:
         except OrderRefusedError as refusal:
             if refusal.reason != "NotStaged":
                 raise
-        return await self._commit(await self._stage(staged.overlay))
+        return await self._commit((await self._stage(staged.overlay)).number)
 
     async def _commit(self, stage: int) -> Outcome:
         number = await self.loopback.order(Commit(stage=stage))

@@ -16,24 +16,35 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
+from specdec.engine.agent.board import LOAD_CHARACTERS, shortened
 from specdec.engine.agent.candidacy import DEAD, Candidacy
 from specdec.engine.agent.child import Child
 from specdec.engine.agent.diagnosis import diagnose, telling
 from specdec.engine.agent.failures import Blame, Failure
 from specdec.engine.agent.judging import PreflightRefusedError, Surroundings, survey
 from specdec.engine.agent.ladder import RUNGS, Attempt
-from specdec.engine.agent.launch import ADAPTIVE_FILE, Launch, LaunchRefusedError, Profile, Secrets, render
+from specdec.engine.agent.launch import (
+    ADAPTIVE_FILE,
+    DEFAULTS,
+    Launch,
+    LaunchRefusedError,
+    Profile,
+    Secrets,
+    render,
+)
 from specdec.engine.agent.loopback_client import EngineUnreachableError, Loopback, OrderRefusedError
 from specdec.engine.agent.oom import oom_kills
 from specdec.engine.agent.orphans import end_strays
 from specdec.engine.agent.probe import Finding, probe
-from specdec.engine.agent.slot import DrafterSlot, Staged, link
+from specdec.engine.agent.slot import DrafterSlot, Staged, described, link
 from specdec.engine.agent.staging import CHANGED, content_digest, inside, same_contents, unchanged
 from specdec.engine.agent.times import now_text
 from specdec.engine.agent.volumes import on_volume
+from specdec.engine.agent.warmup import LONGEST_PROMPT, Baseline
 from specdec.engine.loopback import START_REPORT, Report, StartReport
 from specdec.engine.plugin import DRAFTER_PATCHES, PATCHES
-from specdec.engine.protocol import Drafting, LaunchPlan, Phase
+from specdec.engine.protocol import Drafting, LaunchPlan, Phase, WarmUp
+from specdec.preflight.arguments import Arguments, parsed
 from specdec.preflight.checkpoint import CheckpointRefusedError
 from specdec.preflight.digest import header_digest
 
@@ -97,6 +108,8 @@ class Start:
         self._overlay: Overlay | None = None
         self._digest: asyncio.Task[str] | None = None
         self._oom_kills = oom_kills()
+        self._load = ""
+        """How SGLang read the drafter, in a sentence."""
 
     async def up(self, attempt: Attempt, why_not: Failure | None) -> Running:
         """Start until it serves; `why_not` says why this attempt leaves the drafter out.
@@ -107,7 +120,7 @@ class Start:
             It did not come to serve; `child` may still have to be stopped.
         """
         self.board.change(phase=Phase.STAGING, boot=self.boot, revision="", digest="", steps=0, drafting=Drafting.OFF,
-                          reason="", message="reading the target's headers", warmup=None, rung=RUNGS[attempt.rung].name, progress_at=now_text())  # fmt: skip
+                          reason="", message="reading the target's headers", warmup=None, load="", plain=False, rung=RUNGS[attempt.rung].name, progress_at=now_text())  # fmt: skip
         await self._check_target()
         if attempt.with_drafter and self.plan.drafter is not None:
             why_not = await self._stage_drafter()
@@ -254,30 +267,43 @@ class Start:
         self.board.change(
             engine=f"sglang-{report.sglang}+{self.profile.platform}+specdec-{version('specdec-operator')}",
             max_steps=max(report.states, default=0),
+            plain=report.plain,
         )
 
     async def _warm_up(self, loopback: Loopback, report: Report) -> Finding:
-        """Send own requests until VERIFY was reached, or plain decoding if nothing drafts."""
-        waits = f"sending own requests for at most {self.plan.warmup_seconds} s"
+        """Send own requests until VERIFY was reached, or plain decoding if nothing drafts; then compare the two."""
+        began, limit = time.monotonic(), self.plan.warmup_seconds
+        waits = f"sending own requests for at most {limit} s"
         self.board.change(phase=Phase.WARMING_UP, message=waits, progress_at=now_text())
+        drafts = report.steps > 0
         try:
             finding = await probe(
-                loopback,
-                identity="warmup",
-                revision=report.revision,
-                drafting=report.steps > 0,
-                seconds=self.plan.warmup_seconds,
+                loopback, identity="warmup", revision=report.revision, drafting=drafts, seconds=limit
             )
-        except EngineUnreachableError as error:
+            if not finding.answered:
+                raise failed(
+                    "WarmUpFailed",
+                    finding.result.message or f"no answer within {limit} s, expected one",
+                    Blame.UNKNOWN,
+                )
+            warmup = WarmUp.model_validate(finding.result.model_dump())
+            if drafts and finding.result.passed:
+                baseline = Baseline(loopback, report.revision, report.steps, *self._bounds())
+                warmup = await baseline.compare(
+                    finding.result, seconds=max(0.0, limit - (time.monotonic() - began))
+                )
+        except (EngineUnreachableError, OrderRefusedError) as error:
             raise failed("WarmUpFailed", str(error), Blame.UNKNOWN) from error
-        if not finding.answered:
-            raise failed(
-                "WarmUpFailed",
-                finding.result.message or f"no answer within {self.plan.warmup_seconds} s, expected one",
-                Blame.UNKNOWN,
-            )
-        self.board.change(warmup=finding.result)
+        self._load = report.load.sentence if report.load else ""
+        self.board.change(warmup=warmup)
         return finding
+
+    def _bounds(self) -> tuple[int, int]:
+        """Requests that the engine decodes at once, and tokens that one of them may have."""
+        given = Arguments(parsed((*self.profile.args, *self.plan.arguments)))
+        running = given.number("--max-running-requests") or int(dict(DEFAULTS)["--max-running-requests"])
+        sizes = [given.number(name) for name in ("--context-length", "--max-total-tokens")]
+        return running, min((size for size in sizes if size), default=LONGEST_PROMPT * 4)
 
     async def _candidacy(self, loopback: Loopback, finding: Finding) -> Candidacy | None:
         """Hand the running engine over to swaps, with a dead drafter switched off."""
@@ -291,7 +317,8 @@ class Start:
         except CheckpointRefusedError as refusal:
             blame = Blame.SURROUNDINGS if refusal.reason == CHANGED else Blame.DRAFTER
             raise failed(refusal.reason, str(refusal), blame) from refusal
-        self.board.change(revision=overlay.drafter.revision, digest=found)
+        load = shortened(described(self._load, overlay), LOAD_CHARACTERS)
+        self.board.change(revision=overlay.drafter.revision, digest=found, load=load)
         slot = DrafterSlot(
             loopback,
             self.settings.state_dir,
@@ -303,7 +330,7 @@ class Start:
         candidacy = Candidacy(
             slot,
             self.board,
-            Staged(overlay, found),
+            Staged(overlay, found, load=load),
             drafting=self.drafting,
             dead=finding.dead,
             degenerate=finding.degenerate,

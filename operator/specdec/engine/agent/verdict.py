@@ -80,8 +80,8 @@ def decided(seen: Tally) -> bool:
 
 
 def degenerate(text: str) -> bool:
-    """Whether an answer only repeats a few characters: its accept length would flatter any drafter."""
+    """Whether an answer is empty or only repeats a few characters: its accept length would flatter any drafter."""
     clean = text.strip()
     if len(clean) < 4 * LONGEST_PERIOD:
-        return False
+        return not clean
     return any(clean[period:] == clean[:-period] for period in range(1, LONGEST_PERIOD + 1))

@@ -37,7 +37,7 @@ def shares_head(model: Any) -> bool:
 
 
 UNUSED_TENSORS = (
-    Allowed("d2t", "the token map, read into hot_token_id"),
+    Allowed("d2t", "read as the token map"),
     Allowed("t2d", "derived from d2t"),
     Allowed("rotary_emb.inv_freq", "computed from the config"),
     Allowed("rotary_emb.cos_cached", "computed from the config"),

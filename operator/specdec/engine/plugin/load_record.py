@@ -72,6 +72,8 @@ class LoadRecord:
             not_fed.append("d2t")
         return LoadReport(
             fed=len(self._fed),
+            tensors=len(self._seen),
+            consumed=sum(name in self._consumed or self._fed_as_part(name) for name in self._seen),
             not_consumed=tuple(not_consumed),
             not_fed=tuple(not_fed),
             allowed=tuple(allowed),

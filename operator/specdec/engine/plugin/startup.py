@@ -17,6 +17,22 @@ from specdec.engine.plugin.hooks import Hook, Patch
 from specdec.engine.plugin.refusal import RefusedError, refuse_start
 from specdec.engine.plugin.state import Engine, engine
 
+UNSUPPORTED = (
+    ("disaggregation_mode", "null", "prefill and decode in different engines"),
+    ("attn_dp_size", 1, "attention data parallelism"),
+    ("enable_dp_attention", False, "attention data parallelism"),
+    ("enable_lora", False, "LoRA adapters"),
+    ("lora_paths", None, "LoRA adapters"),
+    (
+        "enable_hierarchical_cache",
+        False,
+        "the hierarchical cache, which keeps draft KV that no key of ours reaches",
+    ),
+    ("weight_cache_mode", "off", "a weight cache, which keeps weights in another process"),
+)
+"""Server argument, its value when it is not used, and what it is: beside a drafter none of them was tried with swaps
+and switching. Not every SGLang version has all of them."""
+
 log = logging.getLogger("specdec")
 
 
@@ -28,6 +44,7 @@ def around_start(patches: Callable[[], tuple[Patch, ...]]) -> Callable[..., None
         state = engine()
         state.scheduler = scheduler
         _check_parallelism(state)
+        _check_supported(state)
         _check_patches(state, patches())
         _check_drafter(state)
         drafting.start(state)
@@ -47,6 +64,20 @@ def _check_parallelism(state: Engine) -> None:
                 state.settings.run_dir,
                 "Unsupported",
                 f"--{argument.replace('_', '-')} above 1: one engine is one tensor-parallel group here",
+            )
+
+
+def _check_supported(state: Engine) -> None:
+    """What a drafter can't be swapped or switched beside must not start with one: it would fail at the first rollout."""
+    if not state.drafts:
+        return
+    for argument, unused, what in UNSUPPORTED:
+        value = getattr(state.scheduler.server_args, argument, None)
+        if value and value != unused:
+            refuse_start(
+                state.settings.run_dir,
+                "NotBesideDrafter",
+                f"{what} (--{argument.replace('_', '-')}) with a drafter is not supported: remove it from the image's profile",
             )
 
 

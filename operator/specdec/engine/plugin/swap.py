@@ -35,14 +35,6 @@ log = logging.getLogger("specdec")
 KEPT = 2
 """Drafters that host memory is taken for: the candidate and the one to go back to."""
 
-UNSUPPORTED = (
-    ("enable_hierarchical_cache", "the hierarchical cache keeps draft KV that no key of ours reaches"),
-    ("enable_lora", "LoRA adapters"),
-    ("enable_dp_attention", "attention data parallelism"),
-    ("weight_cache_mode", "a weight cache"),
-)
-"""Server arguments under which no swap was tried; each with its name for people."""
-
 
 class Stages:
     """Staged drafters by the number of their order."""
@@ -63,7 +55,6 @@ class Stages:
             return
         serving = self._serving = take(state.scheduler)
         try:
-            _check_supported(state)
             shadow.check(serving.model)
         except RefusedError as obstacle:
             self._obstacle = obstacle
@@ -126,6 +117,7 @@ class Stages:
         try:
             _step_aside()
             staged = stage(serving, Path(order.overlay), order.revision, buffer)
+            message = staged.load.sentence
         except RefusedError as error:
             reason, message = error.reason, error.message
         except Exception as error:
@@ -155,17 +147,6 @@ def _step_aside() -> None:
 
     torch.set_num_threads(1)
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
-
-
-def _check_supported(state: Engine) -> None:
-    server_args = state.scheduler.server_args
-    for argument, what in UNSUPPORTED:
-        if getattr(server_args, argument, None) not in {None, False, "off"}:
-            raise RefusedError(
-                "NotSwappable", f"no swap in place with {what} (--{argument.replace('_', '-')})"
-            )
-    if getattr(server_args, "disaggregation_mode", "null") not in {"null", None}:
-        raise RefusedError("NotSwappable", "no swap in place with disaggregated prefill and decode")
 
 
 def _copy(serving: Serving, staged: Staged) -> None:

@@ -15,6 +15,7 @@ BLACKWELL = 10
 BLACKWELL_DEFAULT = "trtllm_mla"
 ON_BLACKWELL = frozenset({"KimiK25ForConditionalGeneration", "DeepseekV3ForCausalLM"})
 """Targets whose default attention backend on Blackwell is for MLA only."""
+NOT_BESIDE = ("--enable-lora", "--lora-paths", "--enable-hierarchical-cache", "--weight-cache-mode")
 MLA_BACKENDS = frozenset({"trtllm_mla", "cutlass_mla", "flashmla", "cutedsl_mla", "tokenspeed_mla"})
 
 
@@ -234,7 +235,10 @@ def attention_data_parallel(case: Case) -> Fault | None:
         return None
     # With the plugin drafting must be switched on all ranks at once, which these can't.
     severity = Severity.ERROR if case.patches else None
-    return Fault("data-parallel attention with a drafter", "none", "use replicas instead", severity)
+    found = f"--attn-dp-size {ranks}" if ranks > 1 else "--enable-dp-attention"
+    return Fault(
+        f"{found} (data-parallel attention) with a drafter", "none", "use replicas instead", severity
+    )
 
 
 @check(
@@ -248,9 +252,29 @@ def disaggregated(case: Case) -> Fault | None:
     mode = case.arguments.text("--disaggregation-mode")
     if mode in {"", "null"} or not case.arguments.drafts:
         return None
+    severity = Severity.ERROR if case.patches else None
     return Fault(
-        f"--disaggregation-mode {mode} with a drafter", "one engine for both", "it is not supported here"
+        f"--disaggregation-mode {mode} with a drafter",
+        "one engine for both",
+        "it is not supported here",
+        severity,
     )
+
+
+@check(
+    symptom="No drafter can be swapped in or switched off; with the operator's plugin the engine does not start.",
+    mend="Remove the argument, or serve without a drafter.",
+    source="specdec.engine.plugin.startup UNSUPPORTED",
+)
+def not_beside_a_drafter(case: Case) -> Fault | None:
+    """LoRA, the hierarchical cache or a weight cache is asked for beside a drafter that the operator should swap."""
+    if not case.arguments.drafts or not case.patches:
+        return None
+    off = {"--weight-cache-mode": "off"}
+    used = [
+        name for name in NOT_BESIDE if case.arguments.has(name) and case.arguments.text(name) != off.get(name)
+    ]
+    return Fault(f"{some(used)} with a drafter", "none of them", "remove it") if used else None
 
 
 @check(
@@ -312,6 +336,6 @@ def memory_fraction_wrong(case: Case) -> Fault | None:
 CHECKS = (
     argument_owned, argument_unknown, argument_deprecated, algorithm_differs, draft_path_missing,
     speculation_incomplete, draft_tokens_forced, tree_needs_other_backend, draft_backend_inherited,
-    heads_not_divisible, pipeline_with_eagle3, attention_data_parallel, disaggregated,
+    heads_not_divisible, pipeline_with_eagle3, attention_data_parallel, disaggregated, not_beside_a_drafter,
     rejection_sampling_needs_whole_vocabulary, acceptance_simulated, graphs_switched_off, memory_fraction_wrong,
 )  # fmt: skip

@@ -1,8 +1,9 @@
 """Answers what the agent asks of SGLang, and misbehaves as `STAND_IN_FAULTS` says.
 
 That file holds a JSON list, one object for each start: `say` (lines to log), `pause` (seconds after each), `exit` (code), `hang` (never
-serve), `deaf` (ignore SIGTERM), `without` (a patch that is not in force), `chat` ("hang", "error" or "die"),
-`stage` ("hang"), `orphan` (leave a grandchild behind). A start beyond the list is a healthy one.
+serve), `deaf` (ignore SIGTERM), `without` (a patch that is not in force), `chat` ("hang", "error", "die", "empty",
+or with drafting another last token: "near" a tie, "far" from one), `stage` ("hang"), `orphan` (leave a grandchild
+behind). A start beyond the list is a healthy one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 RUN = Path(os.environ["SPECDEC_RUN_DIR"])
+NEAR, FAR = 1000, 1001
+"""Token ids that no healthy answer has."""
 PATCHES = [
     "control",
     "counters",
@@ -59,6 +62,8 @@ class Engine:
             "revision": self.revision,
             "steps": self.steps,
             "states": [0, self.most] if self.most else [],
+            "plain": bool(self.most),
+            "load": {"fed": 2, "tensors": 3, "consumed": 2, "allowed": ["t2d: derived from d2t"]},
             "inFlight": self.in_flight,
             "outcomes": self.outcomes[-16:],
             "counters": list(self.rows.values()),
@@ -79,6 +84,7 @@ class Engine:
                 }
             else:
                 self.staged[number] = (order["revision"], quality)
+                outcome["message"] = "2 of 3 tensors consumed by 2 parameters; t2d derived from d2t"
         elif order["op"] == "commit":
             if order["stage"] in self.staged:
                 self.revision, self.quality = self.staged[order["stage"]]
@@ -88,7 +94,8 @@ class Engine:
             self.steps = order["steps"]
         self.outcomes.append(outcome)
 
-    def answer(self, rid: str, tokens: int) -> str:
+    def answer(self, rid: str, prompt: str, tokens: int) -> list[int]:
+        """Answer with the same token ids whenever the prompt is the same, and count as the plugin does."""
         source = "probe" if rid.startswith(os.environ["SPECDEC_PROBE_PREFIX"]) else "traffic"
         with self.lock:
             blank = {
@@ -99,15 +106,27 @@ class Engine:
                 "calls": 0,
                 "correct": [0] * self.steps,
                 "tokens": 0,
+                "seconds": "0",
             }
             row = self.rows.setdefault((self.revision, self.steps, source), blank)
             row["requests"] += 1
             row["tokens"] += tokens
+            row["seconds"] = f"{float(row['seconds']) + tokens * (0.01 if self.steps else 0.02):.6f}"
             for _ in range(tokens if self.steps else 0):
                 row["calls"] += 1
                 if random.random() < self.quality:
                     row["correct"][0] += 1
-        return "".join(random.choice("abcdefghijklmnop ") for _ in range(tokens * 3))
+        words = [ord(letter) for letter in random.Random(prompt).choices("abcdefghijklmnop ", k=tokens * 3)]
+        other = {"near": NEAR, "far": FAR}.get(self.faults.get("chat"))
+        return [*words[:-1], other] if other and self.steps else words
+
+
+def scored(ids: list[int], start: int) -> dict:
+    """Log-probabilities of a prompt: the best token everywhere but where a fault has put another one."""
+    below = {NEAR: 0.125, FAR: 5.0}
+    told = [[-1.0 - below.get(token, 0.0), token, None] for token in ids[start:]]
+    best = [[[-1.0, token, None]] for token in ids[start:]]
+    return {"meta_info": {"input_token_logprobs": told, "input_top_logprobs": best}}
 
 
 def quality_of(overlay: str) -> float:
@@ -133,6 +152,9 @@ class Handler(BaseHTTPRequestHandler):
             self.engine.order(body["server_args"]["specdec_command"])
             self.reply({"updated": True})
             return
+        if self.path == "/generate":
+            self.reply(scored(body["input_ids"], body["logprob_start_len"]))
+            return
         match self.engine.faults.get("chat"):
             case "hang":
                 time.sleep(600)
@@ -146,9 +168,11 @@ class Handler(BaseHTTPRequestHandler):
             os._exit(7)
         self.engine.in_flight += 1
         time.sleep(float(body.get("delay", 0.002)))
-        text = self.engine.answer(body.get("rid", ""), body["max_tokens"])
+        ids = self.engine.answer(body.get("rid", ""), body["messages"][0]["content"], body["max_tokens"])
         self.engine.in_flight -= 1
-        self.reply({"choices": [{"message": {"content": text}}]})
+        text = "" if self.engine.faults.get("chat") == "empty" else "".join(map(chr, ids))
+        choice = {"message": {"content": text}, "prompt_token_ids": [1, 2, 3], "response_token_ids": ids}
+        self.reply({"choices": [choice]})
 
     def reply(self, document: dict, status: int = 200) -> None:
         body = json.dumps(document).encode()

@@ -1,0 +1,217 @@
+"""The warm-up's second half: the same requests with drafting and without, for a first baseline of this start.
+
+The first half (`probe`) has reached VERIFY and found that the drafter drafts. Here each batch size is asked with
+drafting and without, in the order on, off, off, on, so that a machine that gets warm or slow favours neither.
+Speeds are of the plugin's counters; the answers of both modes must be the same (`equality`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from specdec.engine.agent.equality import agreement, parting
+from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError, RequestFailedError
+from specdec.engine.agent.prompts import PROMPTS, long, marked
+from specdec.engine.agent.times import now_text
+from specdec.engine.loopback import Steps
+from specdec.engine.protocol import Agreement, Source, Speed, WarmUp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from specdec.engine.agent.loopback_client import Loopback, Reply
+    from specdec.engine.protocol import Counters, ProbeResult
+
+log = logging.getLogger("specdec.agent")
+
+BATCHES = (1, 4)
+FEWEST = 2
+"""Requests of the smallest batch: one alone would rest on one prompt's habit."""
+TOKENS = 48
+BASELINE_SECONDS = 60.0
+"""At most; also within what is left of the user's deadline."""
+ORDER_SECONDS = 30.0
+LONGEST_PROMPT = 4000
+"""Characters."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the agent's own requests did under one step count, from the plugin's counters."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+    calls: int = 0
+    correct: tuple[int, ...] = ()
+
+    def __sub__(self, other: Spent) -> Spent:
+        before = (*other.correct, *(0,) * len(self.correct))
+        correct = tuple(now - then for now, then in zip(self.correct, before, strict=False))
+        return Spent(
+            self.tokens - other.tokens, self.seconds - other.seconds, self.calls - other.calls, correct
+        )
+
+    @property
+    def speed(self) -> str:
+        """Tokens a second, decimal string; empty where nothing was decoded."""
+        return f"{self.tokens / self.seconds:.1f}" if self.tokens > 0 and self.seconds > 0 else ""
+
+
+def spent(counters: Iterable[Counters], revision: str, steps: int) -> Spent:
+    """Pick the agent's own requests of one revision under one step count."""
+    for row in counters:
+        if (row.source, row.revision, row.steps) == (Source.PROBE, revision, steps):
+            return Spent(row.tokens, float(row.seconds), row.calls, row.correct)
+    return Spent()
+
+
+@dataclass
+class Found:
+    """What the comparison has brought so far; a deadline may end it at any point."""
+
+    speeds: dict[tuple[int, bool], str] = field(default_factory=dict)
+    """By batch size and whether it drafted."""
+    replies: dict[tuple[int, bool], Sequence[Reply]] = field(default_factory=dict)
+    drafted: Spent = field(default_factory=Spent)
+    """All of the agent's own requests with drafting."""
+    answers: Agreement = Agreement.UNKNOWN
+    message: str = ""
+
+    def warmed(self, probed: ProbeResult) -> WarmUp:
+        """Put it beside what the probe found."""
+        batches = sorted({batch for batch, _ in self.speeds})
+        speeds = (
+            Speed(batch=size, on=self.speeds.get((size, True), ""), off=self.speeds.get((size, False), ""))
+            for size in batches
+        )
+        update: dict[str, Any] = {
+            "speeds": tuple(speeds),
+            "answers": self.answers,
+            "at": now_text(),
+            "message": probed.message or self.message,
+        }
+        if calls := self.drafted.calls:
+            update |= {
+                "calls": calls,
+                "accept_length": f"{1 + sum(self.drafted.correct) / calls:.3f}",
+                "per_position": tuple(f"{right / calls:.2f}" for right in self.drafted.correct),
+            }
+        return WarmUp.model_validate(probed.model_dump() | update)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Asks one engine that has just started and drafts, before any user does."""
+
+    loopback: Loopback
+    revision: str
+    steps: int
+    most_running: int
+    """Requests that the engine decodes at once: no batch is larger."""
+    context: int
+    """Tokens that a prompt and its answer may have together."""
+
+    async def compare(self, probed: ProbeResult, *, seconds: float) -> WarmUp:
+        """Compare drafting with none for at most so long, and leave drafting on.
+
+        Raises
+        ------
+        EngineUnreachableError, OrderRefusedError
+            Drafting could not be switched on again.
+        """
+        found = Found()
+        try:
+            async with asyncio.timeout(min(seconds, BASELINE_SECONDS)):
+                await self._all_rounds(found)
+                await self._answers(found)
+        except TimeoutError:
+            found.message = (
+                f"the comparison with no drafting was cut short after {min(seconds, BASELINE_SECONDS):.0f} s"
+            )
+        except (RequestFailedError, EngineUnreachableError, OrderRefusedError) as error:
+            found.message = f"drafting was not compared with none: {error}"
+        await self._draft(self.steps)
+        if found.message:
+            log.warning("warm-up: %s", found.message)
+        return found.warmed(probed)
+
+    async def _all_rounds(self, found: Found) -> None:
+        batches = sorted({min(batch, self.most_running) for batch in BATCHES})
+        prompts = self._prompts(max(*batches, FEWEST))
+        for drafts, order in ((True, batches[:1]), (False, batches), (True, batches[1:])):
+            for batch in order:
+                await self._round(found, batch, prompts[: max(batch, FEWEST)], drafts=drafts)
+
+    def _prompts(self, count: int) -> list[str]:
+        """Several domains, the last one long; the same ones for both modes, so that answers can be compared."""
+        # A token is a character at least: such a prompt and its answer fit into half the context.
+        characters = min(LONGEST_PROMPT, self.context // 2 - TOKENS)
+        texts = (
+            [*PROMPTS[: count - 1], long(characters)]
+            if characters > max(map(len, PROMPTS))
+            else PROMPTS[:count]
+        )
+        return [marked(text) for text in texts]
+
+    async def _round(self, found: Found, batch: int, prompts: Sequence[str], *, drafts: bool) -> None:
+        steps = self.steps if drafts else 0
+        before = await self._settled(steps)
+        found.replies[batch, drafts] = await self._ask(prompts, batch)
+        after = await self._settled(steps)
+        found.speeds[batch, drafts] = (after - before).speed
+        if drafts:
+            found.drafted = after
+
+    async def _settled(self, steps: int) -> Spent:
+        """Order the steps and read the counters: what the scheduler had under way is booked before it takes an order."""
+        await self._draft(steps)
+        return spent((await self.loopback.report()).counters, self.revision, steps)
+
+    async def _draft(self, steps: int) -> None:
+        number = await self.loopback.order(Steps(steps=steps))
+        await self.loopback.settled(number, seconds=ORDER_SECONDS)
+
+    async def _ask(self, prompts: Sequence[str], batch: int) -> list[Reply]:
+        places = asyncio.Semaphore(batch)
+
+        async def ask(prompt: str) -> Reply:
+            async with places:
+                return await self.loopback.chat(prompt, max_tokens=TOKENS, seconds=BASELINE_SECONDS)
+
+        asking = [asyncio.create_task(ask(prompt)) for prompt in prompts]
+        try:
+            return await asyncio.gather(*asking)
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+
+    async def _answers(self, found: Found) -> None:
+        """Compare the answers of both modes; what differs is scored once by a prefill, and plain decoding as well."""
+        batches = {batch for batch, _ in found.replies}
+        pairs = [
+            pair
+            for batch in batches
+            for pair in zip(found.replies[batch, True], found.replies[batch, False], strict=True)
+        ]
+        if not all(on.tokens and off.tokens for on, off in pairs):
+            found.message = "answers were not compared: this SGLang returns no token ids of a chat"
+            return
+        parted = [(on, place) for on, off in pairs if (place := parting(on.tokens, off.tokens)) is not None]
+        if not parted:
+            found.answers = Agreement.SAME
+            return
+        below = [(await self._scored(on, on.tokens[: place + 1]))[-1] for on, place in parted]
+        plain = [gap for _, off in pairs for gap in await self._scored(off, off.tokens)]
+        found.answers = agreement(below, plain)
+        if found.answers is Agreement.DIFFERENT:
+            found.message = (
+                f"drafting changed {len(parted)} of {len(pairs)} greedy answers: a token {max(below):.2f} nats below"
+                " the target's best was emitted, expected a near tie; report this, and set drafting: Off until then"
+            )
+
+    async def _scored(self, reply: Reply, tokens: tuple[int, ...]) -> tuple[float, ...]:
+        return await self.loopback.below_best(reply.prompt, tokens, seconds=BASELINE_SECONDS)

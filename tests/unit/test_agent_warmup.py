@@ -1,0 +1,132 @@
+"""The comparison of drafting with none: what is made of counters and deadlines."""
+
+from __future__ import annotations
+
+import pytest
+
+from specdec.engine.agent.loopback_client import Reply
+from specdec.engine.agent.prompts import PROMPTS, long
+from specdec.engine.agent.warmup import TOKENS, Baseline, Found, Spent, spent
+from specdec.engine.loopback import Outcome, Report, Steps
+from specdec.engine.protocol import Agreement, Counters, ProbeResult, Source, Speed
+
+PROBED = ProbeResult(id="warmup", revision="r", passed=True, accept_length="3.100", calls=40)
+
+
+def row(steps: int, tokens: int, seconds: str, calls: int = 0, source: Source = Source.PROBE) -> Counters:
+    return Counters(
+        revision="r",
+        steps=steps,
+        source=source,
+        tokens=tokens,
+        seconds=seconds,
+        calls=calls,
+        correct=(calls // 2,) * steps,
+    )
+
+
+def test_only_the_agents_own_requests_of_that_mode_count():
+    rows = [row(3, 90, "1.5", 30, Source.TRAFFIC), row(0, 20, "2"), row(3, 60, "2", 20)]
+    assert spent(rows, "r", 3) == Spent(60, 2.0, 20, (10, 10, 10))
+    assert spent(rows, "r", 0) == Spent(20, 2.0, 0, ())
+    assert spent(rows, "another", 3) == Spent()
+
+
+def test_a_round_is_what_came_between_two_looks():
+    done = Spent(60, 2.0, 20, (10, 8, 6)) - Spent(20, 1.0, 5, (4, 2, 0))
+    assert done == Spent(40, 1.0, 15, (6, 6, 6))
+    assert done.speed == "40.0"
+    assert (done - done).speed == ""
+
+
+def test_a_first_look_has_no_positions_yet():
+    assert (Spent(60, 2.0, 20, (10, 8, 6)) - Spent()).correct == (10, 8, 6)
+
+
+def test_what_a_deadline_cut_off_is_left_out_and_said():
+    found = Found(speeds={(1, True): "90.0", (1, False): "40.0", (4, False): "120.0"}, message="cut short")
+    warmed = found.warmed(PROBED)
+    assert warmed.speeds == (Speed(batch=1, on="90.0", off="40.0"), Speed(batch=4, off="120.0"))
+    assert (warmed.accept_length, warmed.calls, warmed.answers) == ("3.100", 40, Agreement.UNKNOWN)
+    assert warmed.message == "cut short"
+
+
+def test_the_accept_length_is_of_all_the_warm_ups_calls():
+    warmed = Found(drafted=Spent(300, 3.0, 100, (80, 60, 40))).warmed(PROBED)
+    assert (warmed.accept_length, warmed.calls) == ("2.800", 100)
+    assert warmed.per_position == ("0.80", "0.60", "0.40")
+
+
+class Engine:
+    """A loopback that notes what it is asked; a request takes a second of the fake clock's time."""
+
+    def __init__(self, *, ids: bool = True) -> None:
+        self.steps = 3
+        self.trail: list[tuple[int, str]] = []
+        self._ids = ids
+
+    async def order(self, order: Steps) -> int:
+        self.steps = order.steps
+        return 1
+
+    async def settled(self, number: int, **_: float) -> Outcome:
+        return Outcome(number=number, state="done")
+
+    async def report(self) -> Report:
+        asked = [steps for steps, _ in self.trail]
+        rows = tuple(
+            row(steps, 48 * asked.count(steps), str(asked.count(steps)), 12 if steps else 0)
+            for steps in (0, 3)
+        )
+        return Report(rank=0, sglang="0", patches=(), revision="r", steps=3, states=(0, 3), counters=rows)
+
+    async def chat(self, prompt: str, **_: float) -> Reply:
+        self.trail.append((self.steps, prompt))
+        return Reply("words", (1, 2), (3, 4) if self._ids else ())
+
+
+def baseline(engine: Engine, most_running: int = 8, context: int = 512) -> Baseline:
+    return Baseline(engine, "r", 3, most_running, context)  # type: ignore[arg-type]
+
+
+async def test_both_modes_get_the_same_prompts_in_an_order_that_favours_neither():
+    engine = Engine()
+    warmed = await baseline(engine).compare(PROBED, seconds=10)
+    assert [steps for steps, _ in engine.trail] == [3] * 2 + [0] * 6 + [3] * 4
+    drafted = {prompt for steps, prompt in engine.trail if steps}
+    assert drafted == {prompt for steps, prompt in engine.trail if not steps}
+    assert len(drafted) == 4
+    assert max(map(len, drafted)) > 2 * max(map(len, PROMPTS))
+    assert engine.steps == 3
+    assert [speed.batch for speed in warmed.speeds] == [1, 4]
+    assert warmed.answers is Agreement.SAME
+
+
+async def test_no_batch_is_larger_than_what_the_engine_runs_at_once():
+    warmed = await baseline(Engine(), most_running=1).compare(PROBED, seconds=10)
+    assert [speed.batch for speed in warmed.speeds] == [1]
+
+
+async def test_a_short_context_has_no_long_prompt():
+    engine = Engine()
+    await baseline(engine, context=128).compare(PROBED, seconds=10)
+    assert max(len(prompt) for _, prompt in engine.trail) + TOKENS < 160
+
+
+async def test_no_time_left_compares_nothing_and_says_so():
+    engine = Engine()
+    warmed = await baseline(engine).compare(PROBED, seconds=0)
+    assert warmed.speeds == ()
+    assert "cut short" in warmed.message
+    assert engine.steps == 3
+
+
+async def test_an_engine_without_token_ids_leaves_the_answers_unknown():
+    warmed = await baseline(Engine(ids=False)).compare(PROBED, seconds=10)
+    assert (warmed.answers, len(warmed.speeds)) == (Agreement.UNKNOWN, 2)
+    assert "no token ids" in warmed.message
+
+
+@pytest.mark.parametrize("characters", [0, 37, 38, 1000, 4000])
+def test_a_long_prompt_is_as_long_as_asked(characters):
+    assert len(long(characters)) == max(characters, len(long(0)))
