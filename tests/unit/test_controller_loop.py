@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from prometheus_client import REGISTRY
 from tests.support.controllerparts import KEY, UID, Parts, calm, child, pod, server, status
 
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
-from specdec.controller.kube import ForbiddenError
+from specdec.controller.kube import ConflictError, ForbiddenError
 from specdec.controller.loop import Loops
 from specdec.engine.protocol import Answer, Confirm, DrafterRef, Promote, Rollback, Swap
 from specdec.rollout.world import AgentCommand, Event, Evidence, Plan, World
@@ -298,3 +299,31 @@ async def test_news_without_end_make_no_hot_loop():
     await asyncio.sleep(10)
     task.cancel()
     assert passes <= 101
+
+
+async def test_who_lost_the_lease_in_the_middle_of_a_pass_writes_and_tells_nothing_more():
+    def two(world: World, evidence: Evidence, now: float) -> Plan:
+        rollback = AgentCommand("demo-0", Rollback(revision="r2", reason="BelowFloor"))
+        return replace(calm(world, evidence, now), commands=(rollback,))
+
+    parts = Parts(two)
+    parts.add(server())
+    parts.store.put(parts.kube.add(pod()))
+    loop = parts.loop()
+    answers = iter([True])  # asked at the beginning of the pass, which stood still since
+    loop.may_decide = lambda: next(answers, False)
+    parts.leading = False
+    await loop._pass()
+    assert parts.kube.writes == []
+    assert parts.agents.taken == []
+
+
+async def test_an_apply_holds_only_upon_the_version_that_was_seen():
+    parts = Parts(calm)
+    parts.add(server())
+    await run_for(parts, 5)
+    changed = parts.kube.objects["Service", "serving", "demo-extra"]
+    parts.kube.add({**changed, "spec": {"note": "somebody else's"}})
+    parts.store._objects["Service", "serving", "demo-extra"] = {**changed, "spec": {"note": "old"}}
+    with pytest.raises(ConflictError):
+        await parts.loop()._pass()

@@ -52,20 +52,27 @@ async def _login(**context: Any) -> kopf.ConnectionInfo | None:
     return kopf.login_with_service_account(**context) or kopf.login_with_kubeconfig(**context)
 
 
+def take(kind: Kind, event_type: str | None, body: Any, store: Store, wake: Wake) -> None:
+    """Take what a watch says of one object, and wake its server's loop if it is news."""
+    manifest = _plain(kind, body)
+    if event_type == "DELETED":
+        store.drop(manifest)
+    elif not store.put(manifest):
+        return  # known already: our own write, or an older version that came late
+    _wake_server(manifest, wake)
+
+
 def _child(handlers: kopf.OperatorRegistry, kind: Kind, store: Store, wake: Wake) -> None:
     group, _, version = kind.api_version.rpartition("/")
     name = kind.plural
 
     async def seen(body: kopf.Body, **_: Any) -> None:
-        manifest = _plain(kind, body)
-        if store.put(manifest):
-            _wake_server(manifest, wake)
+        take(kind, None, body, store, wake)
 
     async def changed(event: kopf.RawEvent, **_: Any) -> None:
-        manifest = _plain(kind, event["object"])
+        # What is not deleted was taken by the index already.
         if event["type"] == "DELETED":
-            store.drop(manifest)
-            _wake_server(manifest, wake)
+            take(kind, "DELETED", event["object"], store, wake)
 
     kopf.index(group, version, name, id=f"{name}-seen", registry=handlers)(seen)
     kopf.on.event(group, version, name, id=f"{name}-changed", registry=handlers)(changed)
@@ -76,12 +83,7 @@ def _server(handlers: kopf.OperatorRegistry, store: Store, wake: Wake) -> None:
     group, _, version = kind.api_version.rpartition("/")
 
     async def changed(event: kopf.RawEvent, **_: Any) -> None:
-        manifest = _plain(kind, event["object"])
-        if event["type"] == "DELETED":
-            store.drop(manifest)
-            _wake_server(manifest, wake)
-        elif store.put(manifest):  # not our own status write, which the store has already
-            _wake_server(manifest, wake)
+        take(kind, event["type"], event["object"], store, wake)
 
     kopf.on.event(group, version, kind.plural, id=f"{kind.plural}-changed", registry=handlers)(changed)
 

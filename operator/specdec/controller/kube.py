@@ -154,7 +154,10 @@ class Kube:
         status, text = await self._send(verb, what, query or {}, body)
         if status >= 400:
             raise what.error(status, text)
-        parsed: Manifest = json.loads(text)
+        try:
+            parsed: Manifest = json.loads(text)
+        except ValueError:
+            raise KubeError(f"{what.words} was answered with {status} and what is no JSON") from None
         return parsed
 
     async def _send(
