@@ -30,7 +30,6 @@ from specdec.controller.settings import LogFormat, OperatorSettings, unique_iden
 from specdec.controller.status import StatusWriter
 from specdec.controller.store import Key, Store
 from specdec.controller.watchdog import Watchdog
-from specdec.engine.signing import public_key
 from specdec.rollout.plan import plan
 from specdec.rollout.world import Settings
 
@@ -113,9 +112,9 @@ async def decide(
     """Watch, poll and run the loops, while the Lease is held."""
     kube, clock = lease.kube, lease.clock
     unwatchable = await access.settle(kube, settings.namespaces)
-    key = await keys.load(kube, settings.namespace)
-    shared = Settings(settings.default_image, settings.image_prefixes, (public_key(key),))
-    store, agents = Store(), HttpAgents(session, key)
+    known = await keys.load(kube, settings.namespace)
+    shared = Settings(settings.default_image, settings.image_prefixes, known.public)
+    store, agents = Store(), HttpAgents(session, known.signing)
     loops = Loops(store)
     poller = Poller(agents, store, clock, loops.wake, settings.pollers)
     slots = asyncio.Semaphore(settings.workers)
