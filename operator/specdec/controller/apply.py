@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from specdec.controller import metrics
 from specdec.controller.agents import AgentError, Agents
 from specdec.controller.clock import Clock
@@ -30,6 +32,9 @@ CONFIRM_SHARE = 0.2
 
 LOST = "the lease is not held: nothing more is done"
 """A process that was asleep in the middle of a pass wakes up as somebody who may not decide any more."""
+
+CONTENDED_SECONDS = 600.0
+"""A launch plan that somebody else signed for so soon after us has two operators; after that it is tried again."""
 
 Manifest = dict[str, Any]
 
@@ -58,6 +63,8 @@ class Applier:
     clock: Clock = field(default_factory=Clock)
     _assignment: int = field(default=0)
     """The highest that was ever sent."""
+    _signed: float = field(default=float("-inf"))
+    """When the launch plan was last written with our keys."""
     _confirmed: dict[tuple[str, str], float] = field(default_factory=dict)
     """When each pod's candidate was last confirmed."""
 
@@ -109,7 +116,19 @@ class Applier:
             return
         if not self.may_decide():
             raise KubeError(LOST)
+        if kind is CONFIG_MAP:
+            self._sign(live, manifest)
         self.store.put(await self.kube.apply(_upon(live, manifest)))
+
+    def _sign(self, live: Manifest | None, manifest: Manifest) -> None:
+        """Put our keys into the launch plan, unless another operator replaces them by its own again and again."""
+        now = self.clock.monotonic()
+        if _others_keys(live, manifest) and now - self._signed < CONTENDED_SECONDS:
+            raise KubeError(
+                f"another operator writes ConfigMap {manifest['metadata']['name']} with a key of its own: give each"
+                " installation namespaces of its own, or uninstall one"
+            )
+        self._signed = now
 
     async def _commands(self, world: World, plan: Plan, commands: list[AgentCommand]) -> list[str]:
         if not commands:
@@ -173,6 +192,17 @@ def _upon(live: Manifest | None, manifest: Manifest) -> Manifest:
         return manifest
     version = {"resourceVersion": live["metadata"]["resourceVersion"]}
     return {**manifest, "metadata": {**manifest["metadata"], **version}}
+
+
+def _others_keys(live: Manifest | None, manifest: Manifest) -> bool:
+    """Whether the plan that stands trusts keys, and none of ours."""
+    if live is None:
+        return False
+    try:
+        theirs = launch_plan_of(live).public_keys
+    except (ValidationError, KeyError):
+        return False  # broken by someone's hand
+    return bool(theirs) and not set(theirs) & set(launch_plan_of(manifest).public_keys)
 
 
 def _owned_by(live: Manifest, uid: str) -> bool:
