@@ -326,7 +326,8 @@ async def test_an_apply_holds_only_upon_the_version_that_was_seen():
     await run_for(parts, 5)
     changed = parts.kube.objects["Service", "serving", "demo-extra"]
     parts.kube.add({**changed, "spec": {"note": "somebody else's"}})
-    parts.store._objects["Service", "serving", "demo-extra"] = {**changed, "spec": {"note": "old"}}
+    parts.store.drop(changed)
+    parts.store.put({**changed, "spec": {"note": "as this process still believes"}})
     with pytest.raises(ConflictError):
         await parts.loop()._pass()
 

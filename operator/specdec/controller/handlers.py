@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import kopf
+from typing_extensions import override
 
 from specdec.controller.kinds import CHILDREN, SPEC_DECODE_SERVER, Kind
 from specdec.controller.store import Key, Store, server_of
@@ -41,11 +42,53 @@ def settings(unwatchable: frozenset[Kind] = frozenset()) -> kopf.OperatorSetting
     chosen.scanning.disabled = True
     chosen.watching.server_timeout = WATCH_SECONDS
     chosen.networking.enforce_retry_after = True
+    chosen.persistence.diffbase_storage = _NoDiffs()
+    chosen.persistence.progress_storage = _NoProgress()
     for kind in CHILDREN:
         if kind not in unwatchable:
             group, _, version = kind.api_version.rpartition("/")
             chosen.watching.label_selectors[group, version, kind.plural] = kind.label
     return chosen
+
+
+class _NoDiffs(kopf.DiffBaseStorage):  # type: ignore[misc]  # kopf is not followed
+    """No handler of ours asks what changed: without this, kopf copies each object of each event to compare it."""
+
+    @override
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    @override
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    @override
+    def store(self, **_: Any) -> None:
+        return None
+
+
+class _NoProgress(kopf.ProgressStorage):  # type: ignore[misc]  # kopf is not followed
+    """No handler of ours is tried again by kopf."""
+
+    @override
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    @override
+    def store(self, **_: Any) -> None:
+        return None
+
+    @override
+    def purge(self, **_: Any) -> None:
+        return None
+
+    @override
+    def touch(self, **_: Any) -> None:
+        return None
+
+    @override
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        return essence
 
 
 async def _login(**context: Any) -> kopf.ConnectionInfo | None:
