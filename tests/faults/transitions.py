@@ -193,7 +193,12 @@ class Walk:
 
 
 def comparable(now: Manifest, world: World) -> bool:
-    """Whether coming back must find everything as it was: nothing that a verdict or a person left behind counts."""
+    """Whether coming back must find everything as it was.
+
+    Not after a verdict, and not with drafting off: engines that were restarted without a drafter stay so.
+    """
+    if now.get("drafting") == "Off":
+        return False
     records = [item for item in world.server.of(CONTROLLER_REVISION) if "Rejected" in str(item["metadata"])]
     name = now["drafter"]["model"].rpartition("/")[2]
     model = f"drafters/{name}"
