@@ -80,6 +80,7 @@ def start(**more: Manifest | str | int) -> Callable[[World], None]:
 
 STORIES = (
     Story("first start", start(), ()),
+    Story("refused at first", lambda world: world.apply(spec("refused")), ()),
     Story("good rollout", drafter("v2")),
     Story("dead candidate", drafter("dead")),
     Story("refused candidate", drafter("refused")),

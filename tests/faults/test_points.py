@@ -34,3 +34,8 @@ def test_a_request_is_answered_only_once_its_record_is_written():
     undo = next(story for story in STORIES if story.name == "undo")
     of = points.reference(undo)
     assert points.outcome(of, Place(Channel.WRITE, 0, Fault.THROTTLED)).wrong == []
+
+
+def test_a_first_drafter_that_is_refused_is_named_though_its_pod_was_born_in_the_second_of_its_plan():
+    of = points.reference(next(story for story in STORIES if story.name == "refused at first"))
+    assert ["Stalled", "True", "DrafterRejected"] in of.end["status"]["conditions"]
