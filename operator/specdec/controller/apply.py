@@ -118,7 +118,11 @@ class Applier:
             raise KubeError(LOST)
         if kind is CONFIG_MAP:
             self._sign(live, manifest)
-        self.store.put(await self.kube.apply(_upon(live, manifest)))
+        if live is None and kind is CONTROLLER_REVISION:
+            # An apply that comes late would overwrite what became of the revision since; a create is refused.
+            self.store.put(await self.kube.create(kind, metadata["namespace"], manifest))
+        else:
+            self.store.put(await self.kube.apply(_upon(live, manifest)))
 
     def _sign(self, live: Manifest | None, manifest: Manifest) -> None:
         """Put our keys into the launch plan, unless another operator replaces them by its own again and again."""
