@@ -23,10 +23,10 @@ lint: setup ## Check style, types, import contracts and that generated files are
 	@$(RUN) python -m specdec.cli.reference --check
 
 unit: setup ## Run the tests that need neither engine nor cluster (seconds)
-	@$(RUN) pytest tests/unit tests/scenarios tests/security -m "not cluster"
+	@$(RUN) pytest tests/unit tests/scenarios tests/faults tests/security -m "not cluster"
 
 test: lint cluster ## Run everything that CI checks, on the real engine and the real cluster
-	@$(RUN) pytest tests/unit tests/scenarios tests/chart tests/security tests/engine tests/cluster
+	@$(RUN) pytest tests/unit tests/scenarios tests/faults tests/chart tests/security tests/engine tests/cluster
 
 demo: cluster ## Show the main job: from kubectl apply to an automatic rollback (build/demo.png)
 	@$(RUN) python -m tests.demo
@@ -43,7 +43,7 @@ generate: setup ## Write the CRD, the reference pages and examples/operator.yaml
 	@$(RUN) python -m tests.cluster tools
 	@$(RUN) python -m tests.support.chart examples/operator.yaml
 
-bench-%: setup ## Measure one thing: bench-preflight, bench-judge, bench-probes (SGLang's wheels from the package index)
+bench-%: setup ## Measure one thing: bench-preflight, bench-judge, bench-scale, bench-probes (SGLang's wheels from the package index)
 	@$(RUN) python -m bench.$* $(ARGS)
 
 clean: ## Remove the cluster, its images and caches, and the Python environment
