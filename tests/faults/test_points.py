@@ -39,3 +39,13 @@ def test_a_request_is_answered_only_once_its_record_is_written():
 def test_a_first_drafter_that_is_refused_is_named_though_its_pod_was_born_in_the_second_of_its_plan():
     of = points.reference(next(story for story in STORIES if story.name == "refused at first"))
     assert ["Stalled", "True", "DrafterRejected"] in of.end["status"]["conditions"]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [Place(Channel.WRITE, 0, Fault.HUNG), Place(Channel.LEASE, 5, Fault.GARBLED)],
+    ids=lambda place: place.channel.value,
+)
+def test_a_record_that_arrives_late_and_a_lease_that_is_no_json_change_no_end(place: Place):
+    of = points.reference(next(story for story in STORIES if story.name == "refused at first"))
+    assert points.outcome(of, place).wrong == []

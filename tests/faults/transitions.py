@@ -176,7 +176,7 @@ class Walk:
                 return
             found = essence(self.world)
             self._look(step, now, found)
-            if back and comparable(now, self.world):
+            if back and comparable(now, history[-2][1], self.world):
                 gone = differences(lasting(history[-2][1]), lasting(found))
                 self.wrong += [f"step {step}: back on {now}: {line}" for line in gone]
             history.append((now, found))
@@ -192,12 +192,14 @@ class Walk:
         self.world.templates.clear()
 
 
-def comparable(now: Manifest, world: World) -> bool:
+def comparable(now: Manifest, before: Essence, world: World) -> bool:
     """Whether coming back must find everything as it was.
 
-    Not after a verdict, and not with drafting off: engines that were restarted without a drafter stay so.
+    Not after a verdict; not with drafting off (engines that were restarted without a drafter stay so); and not where
+    what stands is left as it is: with a rollout that is paused, or bad input.
     """
-    if now.get("drafting") == "Off":
+    stalled = any(kind == "Stalled" and state == "True" for kind, state, _ in before["status"]["conditions"])
+    if now.get("drafting") == "Off" or now.get("rollout", {}).get("paused") or stalled:
         return False
     records = [item for item in world.server.of(CONTROLLER_REVISION) if "Rejected" in str(item["metadata"])]
     name = now["drafter"]["model"].rpartition("/")[2]
