@@ -110,6 +110,12 @@ REFUSED: dict[str, Spec] = {
     "nine volumes": {"engine": {"volumes": list("abcdefghi")}},
     "a secret elsewhere": {"engine": {"imagePullSecrets": ["kube-system/token"]}},
     "a secret of dots": {"engine": {"imagePullSecrets": ["../token"]}},
+    "the class of the node's own pods": {
+        "engine": {"scheduling": {"priorityClassName": "system-node-critical"}}
+    },
+    "the class of the cluster's own pods": {
+        "engine": {"scheduling": {"priorityClassName": "system-cluster-critical"}}
+    },
     "a priority class in words": {"engine": {"scheduling": {"priorityClassName": "a b"}}},
     "a runtime class that is a path": {"engine": {"scheduling": {"runtimeClassName": "../runc"}}},
     "a toleration of its own kind": {"engine": {"scheduling": {"tolerations": [{"operator": "Lt"}]}}},

@@ -124,7 +124,16 @@ class Parts:
         time = asyncio.get_running_loop().time
         self.clock = Clock(now=lambda: 1_780_000_000 + time(), monotonic=time)
         self.poller = Poller(self.agents, self.store, self.clock, self.woken.append)
-        self.applier = Applier(KEY, self.kube, self.store, self.agents, self.poller, lambda: 7, self.clock)
+        self.applier = Applier(
+            key=KEY,
+            kube=self.kube,
+            store=self.store,
+            agents=self.agents,
+            poller=self.poller,
+            epoch=lambda: 7,
+            may_decide=lambda: self.leading,
+            clock=self.clock,
+        )
 
     def add(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Put an object into the API server, and into the store as its watch would."""

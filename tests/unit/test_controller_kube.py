@@ -1,6 +1,7 @@
 """The Kubernetes client: paths, server-side apply, and refusals as sentences, against a small HTTP server."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -146,8 +147,29 @@ async def test_the_signing_key_is_made_once():
     kube = FakeKube()
     first = await keys.load(kube, "specdec-system")  # type: ignore[arg-type]
     again = await keys.load(kube, "specdec-system")  # type: ignore[arg-type]
-    assert first.private_bytes_raw() == again.private_bytes_raw()
+    assert first.public == again.public
     assert kube.writes == [("create", "Secret", "specdec-signing-key")]
+
+
+async def test_the_next_key_is_told_beside_the_one_that_signs():
+    kube = FakeKube()
+    first = await keys.load(kube, "specdec-system")  # type: ignore[arg-type]
+    secret = kube.objects["Secret", "specdec-system", "specdec-signing-key"]
+    secret["data"][keys.NEXT] = base64.b64encode(b"n" * 32).decode()
+    both = await keys.load(kube, "specdec-system")  # type: ignore[arg-type]
+    assert both.public[0] == first.public[0]
+    assert len(set(both.public)) == 2
+    assert both.signing.private_bytes_raw() == first.signing.private_bytes_raw()
+
+
+async def test_a_key_that_is_none_is_named():
+    kube = FakeKube()
+    await keys.load(kube, "specdec-system")  # type: ignore[arg-type]
+    kube.objects["Secret", "specdec-system", "specdec-signing-key"]["data"][keys.NEXT] = "c2hvcnQ="
+    with pytest.raises(
+        ValueError, match="field ed25519-next of Secret specdec-system/specdec-signing-key is no"
+    ):
+        await keys.load(kube, "specdec-system")  # type: ignore[arg-type]
 
 
 async def test_a_kind_that_may_not_be_listed_is_named_and_left_out(caplog: pytest.LogCaptureFixture):

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ from prometheus_client import REGISTRY
 from tests.support.controllerparts import KEY, UID, Parts, calm, child, pod, server, status
 
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
-from specdec.controller.kube import ForbiddenError
+from specdec.controller.apply import CONTENDED_SECONDS
+from specdec.controller.kube import ConflictError, ForbiddenError
 from specdec.controller.loop import Loops
-from specdec.engine.protocol import Answer, Confirm, DrafterRef, Promote, Rollback, Swap
+from specdec.engine.protocol import PLAN_KEY, Answer, Confirm, DrafterRef, LaunchPlan, Promote, Rollback, Swap
+from specdec.resources import plan_config_map
 from specdec.rollout.world import AgentCommand, Event, Evidence, Plan, World
 
 pytestmark = pytest.mark.looptime
@@ -313,3 +316,59 @@ async def test_news_without_end_make_no_hot_loop():
     await asyncio.sleep(10)
     task.cancel()
     assert passes <= 101
+
+
+async def test_who_lost_the_lease_in_the_middle_of_a_pass_writes_and_tells_nothing_more():
+    def two(world: World, evidence: Evidence, now: float) -> Plan:
+        rollback = AgentCommand("demo-0", Rollback(revision="r2", reason="BelowFloor"))
+        return replace(calm(world, evidence, now), commands=(rollback,))
+
+    parts = Parts(two)
+    parts.add(server())
+    parts.store.put(parts.kube.add(pod()))
+    loop = parts.loop()
+    answers = iter([True])  # asked at the beginning of the pass, which stood still since
+    loop.may_decide = lambda: next(answers, False)
+    parts.leading = False
+    await loop._pass()
+    assert parts.kube.writes == []
+    assert parts.agents.taken == []
+
+
+async def test_an_apply_holds_only_upon_the_version_that_was_seen():
+    parts = Parts(calm)
+    parts.add(server())
+    await run_for(parts, 5)
+    changed = parts.kube.objects["Service", "serving", "demo-extra"]
+    parts.kube.add({**changed, "spec": {"note": "somebody else's"}})
+    parts.store.drop(changed)
+    parts.store.put({**changed, "spec": {"note": "as this process still believes"}})
+    with pytest.raises(ConflictError):
+        await parts.loop()._pass()
+
+
+async def test_a_second_operator_that_signs_for_the_same_server_is_named_and_not_fought():
+    def signed(world: World, evidence: Evidence, now: float) -> Plan:
+        return replace(calm(world, evidence, now), objects=(plan_config_map(world.server, launched("ours")),))
+
+    def launched(key: str) -> LaunchPlan:
+        fields = {"assignment": 1, "server": "serving/demo", "revision": "r1", "num_steps": 3}
+        return LaunchPlan(**fields, target_path="/models/t", served_name="demo", public_keys=(key,))
+
+    parts = Parts(signed)
+    parts.add(server())
+    loop = parts.loop()
+    await loop._pass()
+    config_map = parts.kube.objects["ConfigMap", "serving", "demo-engine"]
+    parts.add({**config_map, "data": {PLAN_KEY: launched("another's").model_dump_json(by_alias=True)}})
+    parts.kube.writes.clear()
+    await loop._pass()
+    assert parts.kube.writes == [("patch", "SpecDecodeServer/status", "demo")]
+    (told,) = parts.kube.objects["SpecDecodeServer", *KEY]["status"]["conditions"]
+    assert (told["reason"], told["message"].partition(":")[0]) == (
+        "ApplyFailed",
+        "another operator writes ConfigMap demo-engine with a key of its own",
+    )
+    await asyncio.sleep(CONTENDED_SECONDS)
+    await loop._pass()
+    assert "ours" in parts.kube.objects["ConfigMap", "serving", "demo-engine"]["data"][PLAN_KEY]

@@ -10,7 +10,7 @@ from specdec.api.base import Condition
 from specdec.api.v1alpha1 import AcceptanceStatus, SpecDecodeServer, SpecDecodeServerStatus
 from specdec.controller.clock import Clock
 from specdec.controller.kube import ConflictError
-from specdec.controller.report import with_failures
+from specdec.controller.report import unanswered, with_failures
 from specdec.controller.status import StatusWriter, due, rendered
 from specdec.controller.store import Store
 
@@ -116,3 +116,18 @@ async def test_a_status_computed_from_an_old_object_is_refused_even_if_the_watch
     store.put(kube.add(server(replicas=3)))
     with pytest.raises(ConflictError):
         await StatusWriter(kube, store, Clock()).write(seen, SpecDecodeServerStatus(phase="Serving"))
+
+
+def test_a_request_whose_record_could_not_be_written_stays_unanswered():
+    planned = SpecDecodeServerStatus(
+        phase="Serving", last_handled_request="undo@a@2", last_answer="undo: a serves"
+    )
+    before = SpecDecodeServerStatus(
+        last_handled_request="retry@a@1", last_answer="retry: a gets another trial"
+    )
+    left = unanswered(planned, before)
+    assert (left.last_handled_request, left.last_answer, left.phase) == (
+        "retry@a@1",
+        "retry: a gets another trial",
+        "Serving",
+    )

@@ -175,6 +175,23 @@ def test_a_template_of_other_inputs_is_made_anew():
     assert changed["spec"]["template"] != standing["spec"]["template"]
 
 
+def test_pods_are_made_from_the_revision_that_is_served_though_the_spec_asks_for_another():
+    good = server("minimal")
+    spec = good.spec.model_dump(by_alias=True, exclude_unset=True)
+    inputs = {
+        "sharedMemory": "64Gi",
+        "scheduling": {"nodeSelector": {"gpu": "none"}},
+        "podLabels": {"a": "b"},
+    }
+    rejected = SpecDecodeServer.model_validate(
+        {"metadata": good.metadata, "spec": {**spec, "engine": inputs}}
+    )
+    revision = record(good)
+    back = manifests(World(rejected, SETTINGS), launch_plan(good, revision), revision, now=0.0)
+    template = one(list(back), "StatefulSet")["spec"]["template"]
+    assert template == one(made(good), "StatefulSet")["spec"]["template"]
+
+
 def test_a_new_drafter_version_of_the_same_claim_leaves_the_template_alone():
     before = one(made(server("minimal")), "StatefulSet")
     after = one(made(server("minimal", drafter={"model": "pvc://models/drafters/v2"})), "StatefulSet")

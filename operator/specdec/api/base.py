@@ -81,6 +81,28 @@ Name = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a
 """A DNS label, as Kubernetes wants it for names of objects."""
 
 
+def _not_of_the_system(name: str) -> str:
+    """Hold a class to the CRD's rule once more: an object may have been stored before it was there."""
+    if name.startswith("system-"):
+        raise ValueError("must not begin with system-")
+    return name
+
+
+PriorityClass = Annotated[
+    Name,
+    AfterValidator(_not_of_the_system),
+    Field(
+        json_schema_extra=rules(
+            rule(
+                "!self.startsWith('system-')",
+                "must not begin with 'system-': those classes are for the cluster's own pods, and would evict others",
+            )
+        )
+    ),
+]
+"""A PriorityClass that users may give to their pods."""
+
+
 class Condition(ApiModel):
     """A `metav1.Condition`."""
 

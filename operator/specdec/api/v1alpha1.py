@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from specdec.api.base import ApiModel, Condition, Decimal, ModelUri, Name, rule, rules
+from specdec.api.base import ApiModel, Condition, Decimal, ModelUri, Name, PriorityClass, rule, rules
 from specdec.api.preflight import Preflight, PreflightStatus
 from specdec.api.warmup import WarmupStatus
 
@@ -79,7 +79,7 @@ class Scheduling(ApiModel):
     """Taints that are tolerated."""
     spread_over: Annotated[str, Field(max_length=316)] | None = None
     """Topology key over which replicas are spread, for example kubernetes.io/hostname."""
-    priority_class_name: Name | None = None
+    priority_class_name: PriorityClass | None = None
     """PriorityClass of the pods."""
     runtime_class_name: Name | None = None
     """RuntimeClass of the pods."""

@@ -1,4 +1,4 @@
-"""Writes docs/reference/{crd,conditions,cli}.md from models, reasons and commands: `python -m specdec.cli.reference [--check]`."""
+"""Writes docs/reference/{crd,conditions,cli,metrics}.md from their definitions: `python -m specdec.cli.reference [--check]`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import sys
 from collections.abc import Iterator
 from enum import StrEnum
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import click
+from prometheus_client.metrics import MetricWrapperBase
 
 from specdec.acceptance.verdict import Doubt, Judgement, Layer
 from specdec.api.base import API_VERSION, KIND
 from specdec.api.conditions import ConditionType, Reason
 from specdec.api.crd import COLUMNS, openapi
 from specdec.cli.main import SECTIONS, specdec
+from specdec.controller import metrics
 from specdec.preflight.reference import publish
 
 NOTE = "<!-- Made by `python -m specdec.cli.reference`; `make test-lint` checks that it is current. -->"
@@ -172,7 +175,55 @@ def help_of(name: str) -> str:
     return "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
 
 
-PAGES = {"crd.md": crd_page, "conditions.md": conditions_page, "cli.md": cli_page}
+def metrics_page() -> str:
+    """Every metric of operator and engines."""
+    lines = [
+        "# Metrics", "", NOTE, "",
+        ("What is said of one server carries its namespace and name and goes with it. SGLang's own metrics stand beside those of"
+        " the plugin on an engine's `/metrics`; no decision rests on either: the operator reads agents' statuses."), "",
+        "## Operator, port 8080", "", *_metric_rows(_operators_metrics()), "",
+        "## Engine, port 30000", "", *_metric_rows(_engines_metrics()),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+Metric = tuple[str, str, tuple[str, ...], str]
+"""Name on the page of a scrape, kind, labels, meaning."""
+
+
+def _metric_rows(found: Iterator[Metric]) -> list[str]:
+    rows = [
+        f"| `{name}` | {kind} | {', '.join(labels) or '-'} | {words} |"
+        for name, kind, labels, words in sorted(found)
+    ]
+    return ["| metric | type | labels | meaning |", "|---|---|---|---|", *rows]
+
+
+def _operators_metrics() -> Iterator[Metric]:
+    for metric in vars(metrics).values():
+        if isinstance(metric, MetricWrapperBase):
+            (family,) = metric.describe()
+            end = "_total" if family.type == "counter" else ""
+            yield family.name + end, family.type, metric._labelnames, family.documentation  # noqa: SLF001 - it has no other name
+
+
+def _engines_metrics() -> Iterator[Metric]:
+    """Read the plugin's source: only an engine can import it."""
+    tree = ast.parse((Path(__file__).parents[1] / "engine" / "plugin" / "metrics.py").read_text())
+    common: tuple[str, ...] = ()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id="_LABELS")], value=value):
+                common = ast.literal_eval(value)
+            case ast.Call(func=ast.Name(id="Counter"), args=[name, words, labels]):
+                own = [item.value for item in ast.walk(labels) if isinstance(item, ast.Constant)]
+                named = (*common, *(str(label) for label in own))
+                yield f"{ast.literal_eval(name)}_total", "counter", named, ast.literal_eval(words)
+            case _:
+                pass
+
+
+PAGES = {"crd.md": crd_page, "conditions.md": conditions_page, "cli.md": cli_page, "metrics.md": metrics_page}
 
 
 def main() -> int:

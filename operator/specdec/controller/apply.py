@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from specdec.controller import metrics
 from specdec.controller.agents import AgentError, Agents
 from specdec.controller.clock import Clock
-from specdec.controller.kinds import CONFIG_MAP, KINDS, POD
-from specdec.controller.kube import Kube, KubeError
+from specdec.controller.kinds import CONFIG_MAP, CONTROLLER_REVISION, KINDS, POD
+from specdec.controller.kube import ConflictError, Kube, KubeError
 from specdec.controller.noop import unchanged
 from specdec.controller.poller import Poller
 from specdec.controller.store import Key, Store
@@ -28,7 +30,23 @@ SAFE = (Rollback, SetDrafting, Confirm)
 CONFIRM_SHARE = 0.2
 """A candidate is confirmed five times within the time after which it would go back by itself."""
 
+LOST = "the lease is not held: nothing more is done"
+"""A process that was asleep in the middle of a pass wakes up as somebody who may not decide any more."""
+
+CONTENDED_SECONDS = 600.0
+"""A launch plan that somebody else signed for so soon after us has two operators; after that it is tried again."""
+
 Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What became of a plan."""
+
+    failed: list[str]
+    """What could not be done, in sentences."""
+    recorded: bool = True
+    """Whether the records of all revisions were written: a person's request is answered by them alone."""
 
 
 @dataclass
@@ -41,21 +59,28 @@ class Applier:
     agents: Agents
     poller: Poller
     epoch: Callable[[], int]
+    may_decide: Callable[[], bool]
     clock: Clock = field(default_factory=Clock)
     _assignment: int = field(default=0)
     """The highest that was ever sent."""
+    _signed: float = field(default=float("-inf"))
+    """When the launch plan was last written with our keys."""
     _confirmed: dict[tuple[str, str], float] = field(default_factory=dict)
     """When each pod's candidate was last confirmed."""
 
-    async def carry_out(self, world: World, plan: Plan) -> list[str]:
-        """Do what the plan says, in its order, and return what failed, in sentences."""
-        failed = await self._objects(plan.objects, str(world.server.metadata["uid"]))
+    async def carry_out(self, world: World, plan: Plan) -> Carried:
+        """Do what the plan says, in its order, and return what failed."""
+        uid = str(world.server.metadata["uid"])
+        records = [item for item in plan.objects if item["kind"] == CONTROLLER_REVISION.kind]
+        others = [item for item in plan.objects if item["kind"] != CONTROLLER_REVISION.kind]
+        unrecorded = await self._objects(records, uid)
+        failed = unrecorded + await self._objects(others, uid)
         safe = [item for item in plan.commands if not failed or isinstance(item.command, SAFE)]
         commands = [item for item in safe if not self._confirmed_lately(item)]
         failed += await self._commands(world, plan, commands)
         if not failed:
             failed += await self._deletions(plan.deletions)
-        return failed
+        return Carried(failed, recorded=not unrecorded)
 
     def _confirmed_lately(self, item: AgentCommand) -> bool:
         """Leave out a Confirm whose like was just sent: its effect on the status would only cause the next one."""
@@ -70,6 +95,8 @@ class Applier:
         for manifest in manifests:
             try:
                 await self._apply(manifest, uid)
+            except ConflictError:
+                raise  # somebody changed it since: what this pass decided may not hold
             except KubeError as error:
                 failed.append(str(error))
         return failed
@@ -87,7 +114,25 @@ class Applier:
             )
         if unchanged(live, manifest):
             return
-        self.store.put(await self.kube.apply(manifest))
+        if not self.may_decide():
+            raise KubeError(LOST)
+        if kind is CONFIG_MAP:
+            self._sign(live, manifest)
+        if live is None and kind is CONTROLLER_REVISION:
+            # An apply that comes late would overwrite what became of the revision since; a create is refused.
+            self.store.put(await self.kube.create(kind, metadata["namespace"], manifest))
+        else:
+            self.store.put(await self.kube.apply(_upon(live, manifest)))
+
+    def _sign(self, live: Manifest | None, manifest: Manifest) -> None:
+        """Put our keys into the launch plan, unless another operator replaces them by its own again and again."""
+        now = self.clock.monotonic()
+        if _others_keys(live, manifest) and now - self._signed < CONTENDED_SECONDS:
+            raise KubeError(
+                f"another operator writes ConfigMap {manifest['metadata']['name']} with a key of its own: give each"
+                " installation namespaces of its own, or uninstall one"
+            )
+        self._signed = now
 
     async def _commands(self, world: World, plan: Plan, commands: list[AgentCommand]) -> list[str]:
         if not commands:
@@ -110,6 +155,8 @@ class Applier:
         uid = pod["metadata"]["uid"]
         for envelope in queue:
             verb = envelope.command.verb
+            if not self.may_decide():
+                return [LOST]
             try:
                 answer = await self.agents.command(address, uid, envelope)
             except AgentError as error:
@@ -131,14 +178,35 @@ class Applier:
             metrics.ROLLBACKS.labels(*self.key).inc()
 
     async def _deletions(self, deletions: Iterable[dict[str, str]]) -> list[str]:
-        failed = []
+        failed: list[str] = []
         for item in deletions:
+            if not self.may_decide():
+                return [*failed, LOST]
             grace = int(item["graceSeconds"]) if "graceSeconds" in item else None
             try:
                 await self.kube.delete(KINDS[item["kind"]], self.key[0], item["name"], item["uid"], grace)
             except KubeError as error:
                 failed.append(str(error))
         return failed
+
+
+def _upon(live: Manifest | None, manifest: Manifest) -> Manifest:
+    """Make an apply hold only upon the version that was seen: one that comes late, from a process asleep, is refused."""
+    if live is None:
+        return manifest
+    version = {"resourceVersion": live["metadata"]["resourceVersion"]}
+    return {**manifest, "metadata": {**manifest["metadata"], **version}}
+
+
+def _others_keys(live: Manifest | None, manifest: Manifest) -> bool:
+    """Whether the plan that stands trusts keys, and none of ours."""
+    if live is None:
+        return False
+    try:
+        theirs = launch_plan_of(live).public_keys
+    except (ValidationError, KeyError):
+        return False  # broken by someone's hand
+    return bool(theirs) and not set(theirs) & set(launch_plan_of(manifest).public_keys)
 
 
 def _owned_by(live: Manifest, uid: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import kopf
+from typing_extensions import override
 
 from specdec.controller.kinds import CHILDREN, SPEC_DECODE_SERVER, Kind
 from specdec.controller.store import Key, Store, server_of
@@ -41,6 +42,8 @@ def settings(unwatchable: frozenset[Kind] = frozenset()) -> kopf.OperatorSetting
     chosen.scanning.disabled = True
     chosen.watching.server_timeout = WATCH_SECONDS
     chosen.networking.enforce_retry_after = True
+    chosen.persistence.diffbase_storage = _NoDiffs()
+    chosen.persistence.progress_storage = _NoProgress()
     for kind in CHILDREN:
         if kind not in unwatchable:
             group, _, version = kind.api_version.rpartition("/")
@@ -48,8 +51,58 @@ def settings(unwatchable: frozenset[Kind] = frozenset()) -> kopf.OperatorSetting
     return chosen
 
 
+class _NoDiffs(kopf.DiffBaseStorage):  # type: ignore[misc]  # kopf is not followed
+    """No handler of ours asks what changed: without this, kopf copies each object of each event to compare it."""
+
+    @override
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    @override
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    @override
+    def store(self, **_: Any) -> None:
+        return None
+
+
+class _NoProgress(kopf.ProgressStorage):  # type: ignore[misc]  # kopf is not followed
+    """No handler of ours is tried again by kopf."""
+
+    @override
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    @override
+    def store(self, **_: Any) -> None:
+        return None
+
+    @override
+    def purge(self, **_: Any) -> None:
+        return None
+
+    @override
+    def touch(self, **_: Any) -> None:
+        return None
+
+    @override
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        return essence
+
+
 async def _login(**context: Any) -> kopf.ConnectionInfo | None:
     return kopf.login_with_service_account(**context) or kopf.login_with_kubeconfig(**context)
+
+
+def take(kind: Kind, event_type: str | None, body: Any, store: Store, wake: Wake) -> None:
+    """Take what a watch says of one object, and wake its server's loop if it is news."""
+    manifest = _plain(kind, body)
+    if event_type == "DELETED":
+        store.drop(manifest)
+    elif not store.put(manifest):
+        return  # known already: our own write, or an older version that came late
+    _wake_server(manifest, wake)
 
 
 def _child(handlers: kopf.OperatorRegistry, kind: Kind, store: Store, wake: Wake) -> None:
@@ -57,15 +110,12 @@ def _child(handlers: kopf.OperatorRegistry, kind: Kind, store: Store, wake: Wake
     name = kind.plural
 
     async def seen(body: kopf.Body, **_: Any) -> None:
-        manifest = _plain(kind, body)
-        if store.put(manifest):
-            _wake_server(manifest, wake)
+        take(kind, None, body, store, wake)
 
     async def changed(event: kopf.RawEvent, **_: Any) -> None:
-        manifest = _plain(kind, event["object"])
+        # What is not deleted was taken by the index already.
         if event["type"] == "DELETED":
-            store.drop(manifest)
-            _wake_server(manifest, wake)
+            take(kind, "DELETED", event["object"], store, wake)
 
     kopf.index(group, version, name, id=f"{name}-seen", registry=handlers)(seen)
     kopf.on.event(group, version, name, id=f"{name}-changed", registry=handlers)(changed)
@@ -76,12 +126,7 @@ def _server(handlers: kopf.OperatorRegistry, store: Store, wake: Wake) -> None:
     group, _, version = kind.api_version.rpartition("/")
 
     async def changed(event: kopf.RawEvent, **_: Any) -> None:
-        manifest = _plain(kind, event["object"])
-        if event["type"] == "DELETED":
-            store.drop(manifest)
-            _wake_server(manifest, wake)
-        elif store.put(manifest):  # not our own status write, which the store has already
-            _wake_server(manifest, wake)
+        take(kind, event["type"], event["object"], store, wake)
 
     kopf.on.event(group, version, kind.plural, id=f"{kind.plural}-changed", registry=handlers)(changed)
 

@@ -47,6 +47,8 @@ class Kube:
     async def connect(cls) -> Kube:
         """Connect with the pod's service account, or with the kubeconfig of a terminal."""
         configuration = client.Configuration()
+        # Proxies of the environment are for the world outside; looking them up takes two threads a request.
+        configuration.client_session_kwargs = {"trust_env": False}
         try:
             config.load_incluster_config(client_configuration=configuration)
         except config.ConfigException:
@@ -154,7 +156,10 @@ class Kube:
         status, text = await self._send(verb, what, query or {}, body)
         if status >= 400:
             raise what.error(status, text)
-        parsed: Manifest = json.loads(text)
+        try:
+            parsed: Manifest = json.loads(text)
+        except ValueError:
+            raise KubeError(f"{what.words} was answered with {status} and what is no JSON") from None
         return parsed
 
     async def _send(

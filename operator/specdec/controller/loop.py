@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from specdec.controller import metrics
-from specdec.controller.apply import Applier
+from specdec.controller.apply import LOST, Applier
 from specdec.controller.claims import Claims
 from specdec.controller.clock import Clock
 from specdec.controller.events import EventPoster
 from specdec.controller.kube import ConflictError, KubeError
 from specdec.controller.observe import named_claims, observed, world
 from specdec.controller.poller import Poller
-from specdec.controller.report import with_failures
+from specdec.controller.report import unanswered, with_failures
 from specdec.controller.status import StatusWriter
 from specdec.controller.store import Key, Store
 from specdec.rollout.world import Evidence, Plan, Settings, World
@@ -117,21 +117,24 @@ class ServerLoop:
 
     async def _pass(self) -> tuple[list[str], float]:
         if not self.may_decide():
-            return ["the lease is not held"], 0.0
+            return [LOST], 0.0
         seen = await self._observe()
         now = self.clock.now()
         evidence = self.judge.evidence(seen, now)
         plan = self.planner(seen, evidence, now)
         self.poller.set_interval(self.key, plan.poll_seconds)
-        failed = await self.applier.carry_out(seen, plan)
-        for sentence in failed:
+        carried = await self.applier.carry_out(seen, plan)
+        if not self.may_decide():
+            return [LOST], 0.0
+        for sentence in carried.failed:
             log.warning("%s: %s", "/".join(self.key), sentence)
-        status = with_failures(plan.status, failed, generation=seen.server.generation, now=now)
+        planned = plan.status if carried.recorded else unanswered(plan.status, seen.server.status)
+        status = with_failures(planned, carried.failed, generation=seen.server.generation, now=now)
         metrics.show(self.key, status)
         await self.status.write(seen.server, status)
         for event in plan.events:
             await self.events.post(seen.server.model_dump(include={"metadata"}), event)
-        return failed, plan.requeue_after
+        return carried.failed, plan.requeue_after
 
     async def _observe(self) -> World:
         server = observed(self.key, self.store)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -20,6 +21,7 @@ from specdec.controller.claims import Claims
 from specdec.controller.clock import Clock
 from specdec.controller.events import EventPoster
 from specdec.controller.judging import LedgerJudge
+from specdec.controller.kinds import Kind
 from specdec.controller.kube import Kube
 from specdec.controller.lease import Lease, LeaseLostError
 from specdec.controller.loop import Loops, ServerLoop
@@ -28,7 +30,6 @@ from specdec.controller.settings import LogFormat, OperatorSettings, unique_iden
 from specdec.controller.status import StatusWriter
 from specdec.controller.store import Key, Store
 from specdec.controller.watchdog import Watchdog
-from specdec.engine.signing import public_key
 from specdec.rollout.plan import plan
 from specdec.rollout.world import Settings
 
@@ -59,7 +60,16 @@ class Parts:
             store=self.store,
             claims=self.claims,
             poller=self.poller,
-            applier=Applier(key, self.kube, self.store, self.agents, self.poller, lambda: lease.epoch, clock),
+            applier=Applier(
+                key=key,
+                kube=self.kube,
+                store=self.store,
+                agents=self.agents,
+                poller=self.poller,
+                epoch=lambda: lease.epoch,
+                may_decide=lease.held,
+                clock=clock,
+            ),
             status=StatusWriter(self.kube, self.store, clock),
             events=EventPoster(self.kube, clock, lease.identity),
             judge=LedgerJudge(key),
@@ -80,22 +90,31 @@ async def run(settings: OperatorSettings) -> None:
     try:
         await lease.acquire()
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-            await _first_end(lease.keep(), _decide(settings, lease, session, complaints))
+            watch = partial(_watch, settings, lease.identity)
+            await _first_end(lease.keep(), decide(settings, lease, session, complaints, watch))
     finally:
         await lease.release()
         await runner.cleanup()
         await kube.close()
 
 
-async def _decide(
-    settings: OperatorSettings, lease: Lease, session: aiohttp.ClientSession, complaints: list[str]
+Watch = Callable[[Store, handlers.Wake, frozenset[Kind]], Coroutine[Any, Any, None]]
+"""Fills a store and wakes the servers' loops, for ever; some kinds can't be watched."""
+
+
+async def decide(
+    settings: OperatorSettings,
+    lease: Lease,
+    session: aiohttp.ClientSession,
+    complaints: list[str],
+    watch: Watch,
 ) -> None:
     """Watch, poll and run the loops, while the Lease is held."""
     kube, clock = lease.kube, lease.clock
     unwatchable = await access.settle(kube, settings.namespaces)
-    key = await keys.load(kube, settings.namespace)
-    shared = Settings(settings.default_image, settings.image_prefixes, (public_key(key),))
-    store, agents = Store(), HttpAgents(session, key)
+    known = await keys.load(kube, settings.namespace)
+    shared = Settings(settings.default_image, settings.image_prefixes, known.public)
+    store, agents = Store(), HttpAgents(session, known.signing)
     loops = Loops(store)
     poller = Poller(agents, store, clock, loops.wake, settings.pollers)
     slots = asyncio.Semaphore(settings.workers)
@@ -104,18 +123,29 @@ async def _decide(
     watchdog = Watchdog(
         kube, store, loops.wake, settings.namespaces, unwatchable, settings.resync_seconds, complaints
     )
-    watches = kopf.operator(
-        registry=handlers.registry(store, loops.wake, unwatchable),
+    try:
+        await _first_end(watch(store, loops.wake, unwatchable), poller.run(), watchdog.run())
+    finally:
+        await loops.stop()
+
+
+def _watch(
+    settings: OperatorSettings,
+    identity: str,
+    store: Store,
+    wake: handlers.Wake,
+    unwatchable: frozenset[Kind],
+) -> Coroutine[Any, Any, None]:
+    """Watch with kopf."""
+    watches: Coroutine[Any, Any, None] = kopf.operator(
+        registry=handlers.registry(store, wake, unwatchable),
         settings=handlers.settings(unwatchable),
         standalone=True,
-        identity=lease.identity,  # else kopf looks the user's name up, and an image's user has none
+        identity=identity,  # else kopf looks the user's name up, and an image's user has none
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
     )
-    try:
-        await _first_end(watches, poller.run(), watchdog.run())
-    finally:
-        await loops.stop()
+    return watches
 
 
 async def _first_end(*parts: Coroutine[Any, Any, None]) -> None:

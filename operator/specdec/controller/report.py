@@ -28,3 +28,9 @@ def with_failures(
     )
     there = {item.type: item for item in status.conditions} | {condition.type: condition}
     return status.model_copy(update={"conditions": tuple(there.values()), "reason": Reason.APPLY_FAILED})
+
+
+def unanswered(status: SpecDecodeServerStatus, before: SpecDecodeServerStatus) -> SpecDecodeServerStatus:
+    """Take a planned answer to a person's request back: what it rests on was not written, the next pass answers."""
+    kept = {"last_handled_request": before.last_handled_request, "last_answer": before.last_answer}
+    return status.model_copy(update=kept)

@@ -1,16 +1,22 @@
-"""What the watches have shown: the newest version of every object, found by its server."""
+"""What the watches have shown: the newest version of every object, found by its server.
+
+What we apply ourselves is kept as text: a pass reads it now and then, and a parsed object takes ten times as much.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
-from specdec.controller.kinds import CHILDREN, KINDS, SPEC_DECODE_SERVER, Kind
+from specdec.controller.kinds import CHILDREN, KINDS, POD, SPEC_DECODE_SERVER, Kind
 
 Manifest = dict[str, Any]
 Key = tuple[str, str]
 """Namespace and name of a server."""
 
+_PARSED = {SPEC_DECODE_SERVER.kind, POD.kind}
+"""Kinds that change and are read all the time."""
 _LABELS = {kind.kind: kind.label for kind in CHILDREN}
 
 
@@ -23,23 +29,38 @@ def server_of(manifest: Manifest) -> Key | None:
     return (metadata["namespace"], name) if name else None
 
 
+class _Kept(NamedTuple):
+    """One object, and what is asked of it without reading it."""
+
+    uid: str
+    version: str
+    server: Key | None
+    content: Manifest | bytes
+
+    def manifest(self) -> Manifest:
+        parsed: Manifest = json.loads(self.content) if isinstance(self.content, bytes) else self.content
+        return parsed
+
+
 class Store:
     """Newest known objects; own writes go in at once, so that a pass sees what the last one did."""
 
     def __init__(self) -> None:
-        self._objects: dict[tuple[str, str, str], Manifest] = {}
+        self._objects: dict[tuple[str, str, str], _Kept] = {}
         self._members: dict[Key, set[tuple[str, str, str]]] = {}
         self._versions: Counter[str] = Counter()
 
     def put(self, manifest: Manifest) -> bool:
         """Take a version, unless a newer one is known; says whether it was news."""
-        address = _address(manifest)
+        address, version = _address(manifest), manifest["metadata"]["resourceVersion"]
         known = self._objects.get(address)
-        if known is not None and not _newer(manifest, known):
+        if known is not None and not _newer(version, known.version):
             return False
-        self._objects[address] = manifest
+        server = server_of(manifest)
+        content = manifest if address[0] in _PARSED else json.dumps(manifest).encode()
+        self._objects[address] = _Kept(manifest["metadata"]["uid"], version, server, content)
         self._versions[address[0]] += 1
-        if (server := server_of(manifest)) is not None:
+        if server is not None:
             self._members.setdefault(server, set()).add(address)
         return True
 
@@ -47,19 +68,20 @@ class Store:
         """Forget a deleted object; a namesake that was made since stays."""
         address = _address(manifest)
         known = self._objects.get(address)
-        if known is None or known["metadata"]["uid"] != manifest["metadata"]["uid"]:
+        if known is None or known.uid != manifest["metadata"]["uid"]:
             return
         del self._objects[address]
         self._versions[address[0]] += 1
-        if (server := server_of(known)) is not None:
-            members = self._members.get(server, set())
+        if known.server is not None:
+            members = self._members.get(known.server, set())
             members.discard(address)
             if not members:
-                self._members.pop(server, None)
+                self._members.pop(known.server, None)
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """Look one object up."""
-        return self._objects.get((kind.kind, namespace, name))
+        known = self._objects.get((kind.kind, namespace, name))
+        return known.manifest() if known else None
 
     def server(self, key: Key) -> Manifest | None:
         """Look a server up."""
@@ -68,7 +90,7 @@ class Store:
     def children(self, kind: Kind, key: Key) -> list[Manifest]:
         """Objects of a kind that belong to a server, by name."""
         found = sorted(address for address in self._members.get(key, ()) if address[0] == kind.kind)
-        return [self._objects[address] for address in found]
+        return [self._objects[address].manifest() for address in found]
 
     def version(self, kind: Kind) -> int:
         """Count a kind's changes: who looks often need not look at everything."""
@@ -76,7 +98,7 @@ class Store:
 
     def all(self, kind: Kind) -> list[Manifest]:
         """Every object of a kind."""
-        return [item for address, item in self._objects.items() if address[0] == kind.kind]
+        return [item.manifest() for address, item in self._objects.items() if address[0] == kind.kind]
 
 
 def _address(manifest: Manifest) -> tuple[str, str, str]:
@@ -84,7 +106,6 @@ def _address(manifest: Manifest) -> tuple[str, str, str]:
     return KINDS[manifest["kind"]].kind, metadata["namespace"], metadata["name"]
 
 
-def _newer(manifest: Manifest, known: Manifest) -> bool:
+def _newer(new: str, old: str) -> bool:
     """Compare resource versions as numbers where both are (they are, since etcd's revision is)."""
-    new, old = manifest["metadata"]["resourceVersion"], known["metadata"]["resourceVersion"]
-    return int(new) > int(old) if new.isdigit() and old.isdigit() else bool(new != old)
+    return int(new) > int(old) if new.isdigit() and old.isdigit() else new != old

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specdec.api.v1alpha1 import SpecDecodeServer
+from specdec.api.v1alpha1 import Engine, SpecDecodeServer
 from specdec.engine.protocol import LaunchPlan
 from specdec.resources.labels import RESTART_HASH, headless_name, labels, metadata, selector, user_labels
 from specdec.resources.pod import pod_spec
@@ -58,10 +58,17 @@ def _template(
     server: SpecDecodeServer, revision: RevisionRecord, plan: LaunchPlan, image: str
 ) -> dict[str, Any]:
     made_from = {RESTART_HASH: restart_hash(revision.data)}
+    meant = _as_in(revision, server)
     return {
-        "metadata": {"labels": {**user_labels(server), **labels(server), **made_from}},
-        "spec": pod_spec(server, image, mounted_claims(revision, plan)),
+        "metadata": {"labels": {**user_labels(meant), **labels(meant), **made_from}},
+        "spec": pod_spec(meant, image, mounted_claims(revision, plan)),
     }
+
+
+def _as_in(revision: RevisionRecord, server: SpecDecodeServer) -> SpecDecodeServer:
+    """Take the engine's inputs from the revision: the spec may ask for others by now, which are not to be served."""
+    engine = Engine.model_validate(revision.data["engine"])
+    return server.model_copy(update={"spec": server.spec.model_copy(update={"engine": engine})})
 
 
 def _standing_template(standing: dict[str, Any] | None, made_from: str) -> dict[str, Any] | None:

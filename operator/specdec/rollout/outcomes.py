@@ -211,7 +211,8 @@ def started_without(scene: Scene, record: RevisionRecord) -> Found | None:
     if plan is None or plan.drafter is None or plan.revision != record.name:
         return None
     for pod, status in scene.engines:
-        newer = pod.created >= (seconds(plan.written_at) or 0.0)
+        # Kubernetes cuts a pod's birth down to the second.
+        newer = pod.created + 1.0 > (seconds(plan.written_at) or 0.0)
         if status.max_steps == 0 and status.reason and newer and status.reason not in NOT_ITS_FAULT | MISSING:
             return status.reason, status.message
     return None

@@ -1,0 +1,132 @@
+"""`python -m tests.faults`: every fault point, ten thousand transitions and a thousand pauses, into build/bench/nightly.json.
+
+`--part K/N` takes every Nth of each. `--seconds S` ends after about that long; what was left out is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import multiprocessing
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.faults import pauses, points, transitions
+from tests.faults.network import Channel, Place
+from tests.faults.stories import STORIES
+
+FOLDER = Path(__file__).parents[2] / "build" / "bench"
+STEPS = 10_000
+STEPS_A_RUN = 20
+PAUSES = 1_000
+Row = dict[str, object]
+Task = tuple[str, int, int, float]
+"""Story (or none), which part of how many, and when to end, in Unix seconds."""
+
+
+def chosen(of: points.Reference) -> list[Place]:
+    """Places of the full run in an order of their own: of the Lease's many renewals every tenth."""
+    found = [
+        place for place in points.places(of) if place.channel is not Channel.LEASE or place.number % 10 == 0
+    ]
+    random.Random(of.story.name).shuffle(found)
+    return found
+
+
+def _reference(name: str) -> points.Reference:
+    logging.disable(logging.CRITICAL)
+    return points.reference(next(story for story in STORIES if story.name == name))
+
+
+def story_points(task: Task) -> list[Row]:
+    """Run one story's share of points; a row for each."""
+    name, part, parts, end = task
+    of, rows = _reference(name), []
+    for place in chosen(of)[part::parts]:
+        if time.time() > end:
+            break
+        found = points.outcome(of, place)
+        where = f"{place.channel.value} {place.number} ({of.labels[place.channel, place.number]})"
+        row: Row = {"story": name, "place": where, "fault": place.fault.value}
+        rows.append({**row, "met": found.met, "wrong": found.wrong})
+    return rows
+
+
+def story_pauses(task: Task) -> list[Row]:
+    """Run one story's share of pauses; a row for each."""
+    name, part, parts, end = task
+    of, rows = _reference(name), []
+    for seed in range(part, PAUSES // len(STORIES) + 1, parts):
+        if time.time() > end:
+            break
+        pause = pauses.drawn(seed)
+        rows.append({"story": name, "pause": str(pause), "wrong": pauses.trial(of, pause)})
+    return rows
+
+
+def walk(task: Task) -> list[Row]:
+    """Take one random walk; one row."""
+    logging.disable(logging.CRITICAL)
+    _, seed, _, end = task
+    if time.time() > end:
+        return []
+    return [{"walk": seed, "wrong": transitions.walked(seed, STEPS_A_RUN)}]
+
+
+def gathered(found: Iterable[list[Row]], total: int, what: str) -> list[Row]:
+    """Gather rows, print those that are wrong, and say how far it is."""
+    rows: list[Row] = []
+    for done, some in enumerate(found, 1):
+        rows += some
+        for row in some:
+            if row["wrong"]:
+                print(json.dumps(row), flush=True)
+        print(f"{what}: {done} of {total}", file=sys.stderr, flush=True)
+    return rows
+
+
+def main() -> int:
+    """Run and write; says 1 where something ended elsewhere than it should."""
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--part", default="1/1", help="K/N: the Kth of N parts")
+    words.add_argument("--seconds", type=float, default=float("inf"), help="end after about so long")
+    words.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
+    given = words.parse_args()
+    part, parts = (int(word) for word in given.part.split("/"))
+    begun = time.time()
+    shares = [begun + given.seconds * share for share in (0.5, 0.65, 1.0)]
+    told, paused, walks = (
+        [(story.name, part - 1, parts, shares[0]) for story in STORIES],
+        [(story.name, part - 1, parts, shares[1]) for story in STORIES],
+        [("", seed, 0, shares[2]) for seed in range(part, STEPS // STEPS_A_RUN + 1, parts)],
+    )
+    with multiprocessing.get_context("spawn").Pool(given.processes) as pool:
+        result = {
+            "fault points": gathered(pool.imap_unordered(story_points, told), len(told), "stories"),
+            "pauses": gathered(pool.imap_unordered(story_pauses, paused), len(paused), "stories with pauses"),
+            "walks": gathered(pool.imap_unordered(walk, walks), len(walks), "walks"),
+        }
+    return written(result, given.part, time.time() - begun)
+
+
+def written(result: dict[str, list[Row]], part: str, seconds: float) -> int:
+    """Keep and print what was run; says 1 where something was wrong."""
+    summary = {
+        "part": part,
+        "seconds": round(seconds),
+        **{what: len(rows) for what, rows in result.items()},
+        "transitions": len(result["walks"]) * STEPS_A_RUN,
+        "fault points that were not met": sum(not row["met"] for row in result["fault points"]),
+        "fault points by story": Counter(str(row["story"]) for row in result["fault points"]),
+        "wrong": [row for rows in result.values() for row in rows if row["wrong"]],
+    }
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    name = "nightly.json" if part == "1/1" else f"nightly-{part.replace('/', '-of-')}.json"
+    (FOLDER / name).write_text(json.dumps(summary, indent=1) + "\n")
+    print(json.dumps({**summary, "wrong": len(summary["wrong"])}, indent=1))
+    return 1 if summary["wrong"] else 0
