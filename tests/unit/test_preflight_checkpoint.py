@@ -28,13 +28,10 @@ def refusal(folder: Path) -> str:
     return caught.value.reason
 
 
-def test_reads_config_and_headers(folder):
+def test_a_sound_folder_is_its_config_and_its_files(folder):
     found = read_checkpoint(folder)
     assert found.config == {"hidden_size": 2}
-    assert {(t.name, t.dtype, t.shape) for t in found.tensors} == {
-        ("fc.weight", "F16", (2, 6)),
-        ("d2t", "I64", (4,)),
-    }
+    assert found.files == (folder / "model.safetensors",)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +39,8 @@ def test_reads_config_and_headers(folder):
     [
         ("", "ConfigMalformed"),
         ("[1]", "ConfigMalformed"),
-        ("[" * 100_000, "ConfigMalformed"),
+        ("[" * 100_000, "ConfigTooLarge"),
+        ('{"a": 1, "a": 2}', "ConfigMalformed"),
         (" " * (1 << 21), "ConfigTooLarge"),
     ],
 )
@@ -73,6 +71,12 @@ def test_refuses_a_truncated_file(folder):
     assert refusal(folder) == "FileTruncated"
 
 
+def test_refuses_bytes_after_the_last_tensor(folder):
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole + b"\0")
+    assert refusal(folder) == "TensorsMisplaced"
+
+
 def test_refuses_pickles_and_emptiness(folder):
     (folder / "model.safetensors").unlink()
     assert refusal(folder) == "NoWeights"
@@ -82,7 +86,7 @@ def test_refuses_pickles_and_emptiness(folder):
 
 def test_refuses_what_is_missing(folder):
     (folder / "config.json").unlink()
-    assert refusal(folder) == "FileMissing"
+    assert refusal(folder) == "ConfigMissing"
     assert refusal(folder / "nowhere") == "FileMissing"
 
 
@@ -140,4 +144,4 @@ def test_the_digest_command_says_one_line(folder, present, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["digest", str(folder if present else folder / "nowhere")])
     assert digest.main() == (0 if present else 1)
     out, err = capsys.readouterr()
-    assert out.startswith("sha256:") if present else "does not exist" in err
+    assert out.startswith("sha256:") if present else "is no folder" in err

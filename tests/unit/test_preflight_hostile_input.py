@@ -6,7 +6,6 @@ import json
 import struct
 import time
 import tracemalloc
-from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -133,7 +132,7 @@ def test_a_dangling_link_and_a_folder_named_as_weights_are_no_weights(folder):
 def test_a_file_without_permission_is_a_finding(folder, monkeypatch):
     write_file(folder / "model.safetensors", {"w": ("F32", [2])})
     # Root, as whom tests may run, reads everything: so the refusal is made here.
-    monkeypatch.setattr(Path, "open", lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "denied")))
+    monkeypatch.setattr("os.open", lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "denied")))
     assert blamed(folder) == {"NotReadable"}
 
 

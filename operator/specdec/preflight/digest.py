@@ -9,33 +9,65 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from specdec.preflight.checkpoint import CheckpointRefusedError, read_config, read_header, weight_files
+from specdec.preflight.checkpoint import CheckpointRefusedError
+from specdec.preflight.header import TARGET, raw_header
 from specdec.preflight.overlay import canonical
+from specdec.preflight.reading import no_weights, read_config, shards
+from specdec.preflight.source import LocalFolder, UnreadableError
 
 CHUNK = 4 << 20
 
 
 def content_digest(folder: Path) -> str:
-    """Hash a checkpoint's config and every byte of its weights."""
-    total = hashlib.sha256(canonical(read_config(folder)))
-    for file in weight_files(folder):
-        one = hashlib.sha256()
-        with file.open("rb") as weights:
-            while chunk := weights.read(CHUNK):
-                one.update(chunk)
-        total.update(f"\0{file.name}\0{one.hexdigest()}".encode())
-    return f"sha256:{total.hexdigest()}"
+    """Hash a checkpoint's config and every byte of its weights.
+
+    Raises
+    ------
+    CheckpointRefusedError
+        It can't be read.
+    """
+    return _digest(folder, _contents)
 
 
 def header_digest(folder: Path) -> str:
-    """Hash a checkpoint's config, tensor headers and file sizes: a target of 600 GB is read too seldom for more."""
-    total = hashlib.sha256(canonical(read_config(folder)))
-    for file in weight_files(folder):
-        header, size = read_header(file)
-        total.update(f"\0{file.name}\0{size}\0".encode() + header)
+    """Hash a checkpoint's config, tensor headers and file sizes: a target of 600 GB is read too seldom for more.
+
+    Raises
+    ------
+    CheckpointRefusedError
+        It can't be read.
+    """
+    return _digest(folder, _header)
+
+
+def _digest(folder: Path, part: Callable[[LocalFolder, str, int], bytes]) -> str:
+    source = LocalFolder(folder)
+    try:
+        files = source.sizes()
+        total = hashlib.sha256(canonical(read_config(source, files)))
+        weights = shards(files)
+        if not weights:
+            raise no_weights(source, files)
+        for file in weights:
+            total.update(f"\0{file}\0".encode() + part(source, file, files[file]))
+    except UnreadableError as error:
+        raise CheckpointRefusedError.of(error) from error
     return f"sha256:{total.hexdigest()}"
+
+
+def _contents(source: LocalFolder, file: str, _size: int) -> bytes:
+    one, place = hashlib.sha256(), 0
+    while chunk := source.read(file, place, CHUNK):
+        one.update(chunk)
+        place += len(chunk)
+    return one.hexdigest().encode()
+
+
+def _header(source: LocalFolder, file: str, size: int) -> bytes:
+    return f"{size}\0".encode() + raw_header(source, file, size, TARGET)
 
 
 def main() -> int:

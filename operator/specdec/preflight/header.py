@@ -70,7 +70,7 @@ def read_header(source: Source, file: str, size: int, limits: Limits) -> Header:
     UnreadableError
         It is not what the format allows, or larger than the limits.
     """
-    raw = _raw(source, file, size, limits)
+    raw = raw_header(source, file, size, limits)
     crowd = raw.count(b"{")
     if crowd > limits.tensors + 2:
         raise _malformed(
@@ -96,8 +96,15 @@ def read_header(source: Source, file: str, size: int, limits: Limits) -> Header:
     return Header(entries, _metadata(metadata))
 
 
-def _raw(source: Source, file: str, size: int, limits: Limits) -> bytes:
-    length = int.from_bytes(source.read(file, 0, 8), "little") if size >= 8 else 0
+def raw_header(source: Source, file: str, size: int, limits: Limits) -> bytes:
+    """Read one file's header without parsing it.
+
+    Raises
+    ------
+    UnreadableError
+        It is longer than the file or the limits.
+    """
+    length = int.from_bytes(source.read(file, 0, 8), "little")
     if size < 8 or length < 2 or length > size - 8:
         raise _malformed(
             "HeaderMalformed", file, f"has {size} bytes and declares a header of {length}", "a whole file"

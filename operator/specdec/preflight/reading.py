@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import Any
@@ -61,15 +61,18 @@ def read_model(
     except UnreadableError as error:
         reading.blame(error)
         return reading
-    reading.config = _read_config(reading)
+    try:
+        reading.config = read_config(source, reading.files)
+    except UnreadableError as error:
+        reading.blame(error)
     reading.card = _read_card(reading)
-    shards = [name for name in reading.files if name.endswith(".safetensors")]
-    indexed = _read_index(reading, shards)
-    if not shards and indexed is None:
-        _no_weights(reading)
-    for shard in shards:
+    present = shards(reading.files)
+    indexed = _read_index(reading, present)
+    if not present and indexed is None:
+        reading.blame(no_weights(source, reading.files))
+    for shard in present:
         _read_shard(reading, shard, limits, keep, indexed)
-    for shard in sorted(set(indexed or ()) - set(shards)):
+    for shard in sorted(set(indexed or ()) - set(present)):
         reading.refuse(
             "ShardMissing", f"{INDEX} lists {some([shard])}, which is not there", "all listed files",
             "copy the folder again",
@@ -126,17 +129,24 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _read_config(reading: Reading) -> dict[str, Any] | None:
-    if CONFIG not in reading.files:
-        reading.refuse(
-            "ConfigMissing", f"{reading.source.label} has no {CONFIG}", "a model's folder", "check the path"
+def shards(files: Iterable[str]) -> list[str]:
+    """Names of the files that hold weights."""
+    return [name for name in files if name.endswith(".safetensors")]
+
+
+def read_config(source: Source, files: Mapping[str, int]) -> dict[str, Any]:
+    """Read config.json as one JSON object.
+
+    Raises
+    ------
+    UnreadableError
+        It is missing, unreadable or no such object.
+    """
+    if CONFIG not in files:
+        raise UnreadableError(
+            "ConfigMissing", f"{source.label} has no {CONFIG}", "a model's folder", "check the path"
         )
-        return None
-    try:
-        return read_json(reading.source, CONFIG, reading.files[CONFIG], CONFIG_BYTES, "Config")
-    except UnreadableError as error:
-        reading.blame(error)
-        return None
+    return read_json(source, CONFIG, files[CONFIG], CONFIG_BYTES, "Config")
 
 
 def _read_card(reading: Reading) -> str:
@@ -148,7 +158,7 @@ def _read_card(reading: Reading) -> str:
         return ""
 
 
-def _read_index(reading: Reading, shards: list[str]) -> dict[str, set[str]] | None:
+def _read_index(reading: Reading, present: list[str]) -> dict[str, set[str]] | None:
     """Names that the index puts into each file; None without an index."""
     if INDEX not in reading.files:
         return None
@@ -169,7 +179,7 @@ def _read_index(reading: Reading, shards: list[str]) -> dict[str, set[str]] | No
         reading.refuse(
             "LinkOutsideFolder", f"{INDEX} leads to {some(outside)}", "files of this folder", "export it anew"
         )
-    stray = [shard for shard in shards if shard not in files]
+    stray = [shard for shard in present if shard not in files]
     if stray:
         unlisted = UnreadableError(
             "ShardNotIndexed", f"{some(stray)} is not in {INDEX}", "every file listed", "remove or list it"
@@ -212,17 +222,17 @@ def _read_shard(
         reading.entries[entry.name] = entry
 
 
-def _no_weights(reading: Reading) -> None:
-    pickles = [name for name in reading.files if any(fnmatch(name, pattern) for pattern in PICKLES)]
+def no_weights(source: Source, files: Iterable[str]) -> UnreadableError:
+    """Say what a folder without safetensors files has instead."""
+    pickles = [name for name in files if any(fnmatch(name, pattern) for pattern in PICKLES)]
     if pickles:
-        reading.refuse(
+        return UnreadableError(
             "PickleOnly", f"{some(pickles)} and no *.safetensors", "safetensors",
             "convert it: pickles run code when they are read, so none is ever opened",
         )  # fmt: skip
-    else:
-        reading.refuse(
-            "NoWeights", f"{reading.source.label} has no *.safetensors", "at least one", "check the path"
-        )
+    return UnreadableError(
+        "NoWeights", f"{source.label} has no *.safetensors", "at least one", "check the path"
+    )
 
 
 def config_keys(config: dict[str, Any]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 from typing import Protocol
@@ -56,7 +57,7 @@ class LocalFolder:
         return str(self.folder)
 
     def sizes(self) -> dict[str, int]:
-        """Names and sizes of its regular files, links resolved."""
+        """Names and sizes of all but its folders, links resolved; what is no regular file can't be read, but is named."""
         try:
             if not self.folder.is_dir():
                 raise UnreadableError(
@@ -65,7 +66,7 @@ class LocalFolder:
             found = {}
             for entry in sorted(self.folder.iterdir()):
                 status = _status(entry)
-                if status is not None and stat.S_ISREG(status):
+                if status is not None and not stat.S_ISDIR(status):
                     found[entry.name] = entry.stat().st_size
         except OSError as error:
             raise unreadable(self.folder, error) from error
@@ -76,7 +77,15 @@ class LocalFolder:
         path = self.folder / name
         self._inside(path)
         try:
-            with path.open("rb") as file:
+            # Without O_NONBLOCK a FIFO would hold the reader until somebody writes.
+            with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise UnreadableError(
+                        "NotReadable",
+                        f"{path} is a device, a pipe or a socket",
+                        "a regular file",
+                        "copy the model again",
+                    )
                 file.seek(start)
                 return file.read(count)
         except OSError as error:

@@ -13,7 +13,14 @@ from specdec.rollout.revisions import claims, content, name
 from specdec.rollout.world import PodView, World
 
 SHARED = {"ReadOnlyMany", "ReadWriteMany"}
-MISSING = {"FileMissing", "NoWeights", "PathOutsideModels", "DrafterNotFound", "TargetNotFound"}
+MISSING = {
+    "FileMissing",
+    "ConfigMissing",
+    "NoWeights",
+    "PathOutsideModels",
+    "DrafterNotFound",
+    "TargetNotFound",
+}
 """Reasons of the agent for a folder, or a file in it, that isn't there."""
 PULLS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 STARTS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}

@@ -49,7 +49,7 @@ Result = TypeVar("Result")
 
 TARGET_SECONDS = 120.0
 """Deadline for reading the target's headers."""
-NOT_THERE = frozenset({"FileMissing", "NoWeights", "PathOutsideModels"})
+NOT_THERE = frozenset({"FileMissing", "ConfigMissing", "NoWeights", "PathOutsideModels"})
 WATCH_SECONDS = 0.2
 BOOT = re.compile("[0-9a-f]{8}")
 """Name of one start and of its folder below the run folder."""
