@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import time
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.support.headers import laid_out, llama, write_file
+from tests.support.hostile import CASES, RAN, raw_file, two
 
+from specdec.preflight.finding import Severity
 from specdec.preflight.header import DRAFTER, read_header
 from specdec.preflight.preflight import Request, preflight
 from specdec.preflight.reading import read_drafter, read_target
 from specdec.preflight.source import LocalFolder, UnreadableError
-
-
-def raw_file(path, header: bytes, data: bytes = b"", length: int | None = None):
-    path.write_bytes(struct.pack("<Q", len(header) if length is None else length) + header + data)
 
 
 def blamed(folder) -> set[str]:
@@ -32,53 +32,60 @@ def folder(tmp_path):
     return tmp_path
 
 
-ONE = {"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
-HEADERS = {
-    "HeaderMalformed": [
-        b"not json", b"[1]", b"{}x", b'{"w":1}', b'{"w":{"dtype":"F32"}}', b"\xff\xfe{}", b'{"w":' + b"[" * 90000,
-        b'{"w":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}',
-        b'{"w":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}}',
-        b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}}',
-        b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,' + b"9" * 5000 + b"]}}",
-        b'{"w":{"dtype":"F32","shape":[true],"data_offsets":[0,8]}}',
-    ],
-    "TensorRepeated": [b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"w":{}}'],
-    "DtypeUnknown": [b'{"w":{"dtype":"PICKLE","shape":[2],"data_offsets":[0,8]}}'],
-    "TensorOutOfBounds": [b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}'],
-    "FileTruncated": [b'{"w":{"dtype":"F32","shape":[99],"data_offsets":[0,396]}}'],
-    "TensorSizeWrong": [b'{"w":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}'],
-    "TensorsMisplaced": [
-        b'{"a":{"dtype":"U8","shape":[6],"data_offsets":[0,6]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}',
-        b'{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}',
-        b'{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}',
-    ],
-}  # fmt: skip
+class Watched(LocalFolder):
+    """A folder that notes how far each file was read."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.read_to: dict[str, int] = {}
+
+    def read(self, name: str, start: int, count: int) -> bytes:
+        found = super().read(name, start, count)
+        self.read_to[name] = max(self.read_to.get(name, 0), start + len(found))
+        return found
 
 
-@pytest.mark.parametrize(
-    ("code", "header"), [(code, raw) for code, list_ in HEADERS.items() for raw in list_]
-)
-def test_a_malformed_header_is_a_finding(folder, code, header):
-    raw_file(folder / "model.safetensors", header, bytes(8))
-    assert blamed(folder) == {code}
+def end_of_header(path: Path) -> int:
+    with path.open("rb") as file:
+        return 8 + int.from_bytes(file.read(8), "little")
+
+
+def test_there_are_forty_cases_and_more():
+    assert len(CASES) >= 40
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_hostile_checkpoint_is_a_finding(tmp_path: Path, case: str):
+    source = Watched(CASES[case].make(tmp_path / "drafter"))
+    report = preflight(Request(source, None, "0.5.23")).report
+    assert CASES[case].code in {finding.code for finding in report.blocking}
+    for name, place in source.read_to.items():
+        # What is read of weights is their header.
+        assert not name.endswith(".safetensors") or place <= end_of_header(source.folder / name)
+    text = json.dumps(report.to_json(), ensure_ascii=False)
+    assert text.isprintable()
+    assert len(text.encode()) < 20_000
+    assert len(report.compact()) <= 4096
+    assert not (source.folder / RAN).exists()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_hostile_target_costs_as_little(tmp_path: Path, case: str):
+    folder = CASES[case].make(tmp_path / "target")
+    tracemalloc.start()
+    reading = read_target(LocalFolder(folder))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Of a target no tensor is kept, so its names are not compared; and its code is trusted or not by a flag.
+    drafters = {"TokenMapLengthWrong", "ParametersNotFed", "TensorRepeated", "RemoteCode"}
+    assert reading.findings or CASES[case].code in drafters
+    assert peak < 32 << 20
 
 
 def test_tensors_may_be_listed_in_any_order(folder):
     header = dict(reversed(laid_out({"a": ("U8", [3]), "b": ("U8", [5])}).items()))
     raw_file(folder / "model.safetensors", json.dumps(header).encode(), bytes(8))
     assert blamed(folder) == set()
-
-
-@pytest.mark.parametrize("length", [0, 1, 1 << 20, (1 << 64) - 1])
-def test_a_header_longer_than_the_file_is_a_finding(folder, length):
-    raw_file(folder / "model.safetensors", b"{}", length=length)
-    assert blamed(folder) == {"HeaderMalformed"}
-
-
-@pytest.mark.parametrize("size", [0, 7])
-def test_a_file_without_room_for_a_header_is_a_finding(folder, size):
-    (folder / "model.safetensors").write_bytes(bytes(size))
-    assert blamed(folder) == {"HeaderMalformed"}
 
 
 def test_a_header_of_100_mb_is_refused_at_once_and_in_constant_memory(folder):
@@ -93,21 +100,11 @@ def test_a_header_of_100_mb_is_refused_at_once_and_in_constant_memory(folder):
     tracemalloc.stop()
 
 
-def test_a_header_of_a_million_empty_objects_is_refused_before_it_is_parsed(folder):
-    raw_file(folder / "model.safetensors", b"{" + b'"":{},' * 500_000 + b'"z":{}}')
-    assert blamed(folder) == {"HeaderTooLarge"}
-
-
-def test_pickles_are_named_and_never_opened(folder, monkeypatch):
-    (folder / "pytorch_model.bin").write_bytes(b"\x80\x04c__builtin__\nexit\n.")
-    reading = read_drafter(LocalFolder(folder))
-    assert [finding.code for finding in reading.findings] == ["PickleOnly"]
-
-
-def test_a_link_out_of_the_folder_is_a_finding(folder, tmp_path_factory):
-    elsewhere = write_file(tmp_path_factory.mktemp("elsewhere") / "secret.safetensors", {"w": ("F32", [2])})
-    (folder / "model.safetensors").symlink_to(elsewhere)
-    assert blamed(folder) == {"LinkOutsideFolder"}
+@pytest.mark.parametrize("name", ["training_args.bin", "optimizer.pt", "notes"])
+def test_what_nobody_loads_is_never_opened_and_raises_no_alarm(folder, name):
+    os.mkfifo(folder / name)
+    write_file(folder / "model.safetensors", {"w": ("F32", [2])})
+    assert blamed(folder) == set()
 
 
 def test_the_hubs_own_cache_may_link_to_its_blobs(tmp_path):
@@ -123,12 +120,6 @@ def test_the_hubs_own_cache_may_link_to_its_blobs(tmp_path):
     assert blamed(snapshot) == set()
 
 
-def test_a_dangling_link_and_a_folder_named_as_weights_are_no_weights(folder):
-    (folder / "model.safetensors").symlink_to(folder / "gone")
-    (folder / "other.safetensors").mkdir()
-    assert blamed(folder) == {"NoWeights"}
-
-
 def test_a_file_without_permission_is_a_finding(folder, monkeypatch):
     write_file(folder / "model.safetensors", {"w": ("F32", [2])})
     # Root, as whom tests may run, reads everything: so the refusal is made here.
@@ -136,69 +127,23 @@ def test_a_file_without_permission_is_a_finding(folder, monkeypatch):
     assert blamed(folder) == {"NotReadable"}
 
 
-def test_missing_folder_empty_folder_and_missing_config_are_findings(tmp_path):
+def test_missing_and_empty_folders_are_findings(tmp_path):
     assert blamed(tmp_path / "nowhere") == {"FileMissing"}
     assert blamed(tmp_path) == {"ConfigMissing", "NoWeights"}
 
 
 @pytest.mark.parametrize(
-    ("content", "code"),
+    ("placed", "found"),
     [
-        (b"{", "ConfigMalformed"), (b"[]", "ConfigMalformed"), (b"\xff", "ConfigMalformed"),
-        (b'{"a":1,"a":2}', "ConfigMalformed"), (b"[" * 100_000, "ConfigTooLarge"), (b" " * (2 << 20), "ConfigTooLarge"),
-        (b'{"auto_map":{"AutoModel":"x.Y"}}', "RemoteCode"),
-    ],
-)  # fmt: skip
-def test_a_hostile_config_is_a_finding(tmp_path, content, code):
-    write_file(tmp_path / "model.safetensors", {"w": ("F32", [2])})
-    (tmp_path / "config.json").write_bytes(content)
-    assert code in blamed(tmp_path)
-
-
-def sharded(folder, placed, files=("a.safetensors", "b.safetensors")):
-    for file in files:
-        write_file(folder / file, {f"{file[0]}.w": ("F32", [2])})
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": placed}))
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("placed", "code"),
-    [
-        ({"a.w": "a.safetensors", "b.w": "b.safetensors"}, None),
-        ({"a.w": "a.safetensors", "b.w": "b.safetensors", "c.w": "c.safetensors"}, "ShardMissing"),
-        ({"a.w": "a.safetensors"}, "ShardNotIndexed"),
-        ({"a.w": "a.safetensors", "x.w": "b.safetensors"}, "IndexWrong"),
-        ({"a.w": "a.safetensors", "b.w": "../../etc/passwd"}, "LinkOutsideFolder"),
-        ({"a.w": 7}, "IndexMalformed"),
-        ([], "IndexMalformed"),
+        ({"a.w": "a.safetensors", "b.w": "b.safetensors"}, set()),
+        ({"a.w": "a.safetensors"}, {"ShardNotIndexed"}),
     ],
 )
-def test_an_index_must_tell_the_truth(folder, placed, code):
-    for findings in (read_drafter(LocalFolder(sharded(folder, placed))), read_target(LocalFolder(folder))):
-        found = {finding.code for finding in findings.findings}
-        assert found == set() if code is None else code in found
-
-
-def test_an_index_that_nests_without_end_is_refused_before_it_is_parsed(folder):
-    write_file(folder / "a.safetensors", {"w": ("F32", [2])})
-    (folder / "model.safetensors.index.json").write_bytes(b'{"weight_map":' + b"[" * 1_000_000)
-    assert blamed(folder) == {"IndexTooLarge"}
-
-
-def test_one_tensor_in_two_files_is_a_finding(folder):
-    write_file(folder / "a.safetensors", {"w": ("F32", [2])})
-    write_file(folder / "b.safetensors", {"w": ("F32", [2])})
-    assert blamed(folder) == {"TensorRepeated"}
-
-
-def test_control_characters_of_a_hostile_name_do_not_reach_the_report(folder):
-    write_file(folder / "model.safetensors", {"\x1b[2Jfc.weight\n" + "x" * 9000: ("F32", [2])})
-    report = preflight(Request(LocalFolder(folder), None, "0.5.23")).report
-    text = json.dumps(report.to_json(), ensure_ascii=False)
-    assert "\x1b" not in text
-    assert len(text) < 20_000
-    assert len(report.compact()) <= 4096
+def test_an_index_that_tells_the_truth_passes_and_one_that_hides_a_file_is_a_warning(folder, placed, found):
+    (two(folder) / "model.safetensors.index.json").write_text(json.dumps({"weight_map": placed}))
+    for reading in (read_drafter(LocalFolder(folder)), read_target(LocalFolder(folder))):
+        assert {finding.code for finding in reading.findings} == found
+        assert all(finding.severity is Severity.WARNING for finding in reading.findings)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from specdec.preflight.facts import Case
-from specdec.preflight.finding import Fault, Finding, Severity, printable
+from specdec.preflight.finding import MOST, Fault, Finding, Severity, printable
 
-MOST = 800
-"""Characters of a finding's part: names come from strangers' files."""
 Judge = Callable[[Case], Fault | None]
 
 

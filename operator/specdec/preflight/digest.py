@@ -52,7 +52,7 @@ def _digest(folder: Path, part: Callable[[LocalFolder, str, int], bytes]) -> str
         if not weights:
             raise no_weights(source, files)
         for file in weights:
-            total.update(f"\0{file}\0".encode() + part(source, file, files[file]))
+            total.update(b"\0" + os.fsencode(file) + b"\0" + part(source, file, files[file]))
     except UnreadableError as error:
         raise CheckpointRefusedError.of(error) from error
     return f"sha256:{total.hexdigest()}"

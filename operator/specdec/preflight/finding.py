@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+MOST = 800
+"""Characters of a finding's part: names come from strangers' files."""
+
 
 class Severity(StrEnum):
     """What a finding does to a rollout, worst first."""

@@ -76,6 +76,11 @@ def read_header(source: Source, file: str, size: int, limits: Limits) -> Header:
         raise _malformed(
             "HeaderTooLarge", file, f"declares about {crowd} tensors", f"at most {limits.tensors}"
         )
+    if raw[:1] != b"{":
+        # Parsers differ on what may stand before it: spaces, a byte order mark.
+        raise _malformed(
+            "HeaderMalformed", file, "has a header that does not begin with {", "one JSON object"
+        )
     begin = 8 + len(raw)
     try:
         text = raw.decode("utf-8")
@@ -88,12 +93,10 @@ def read_header(source: Source, file: str, size: int, limits: Limits) -> Header:
     except (ValueError, RecursionError) as error:
         found = f"has a header that is not JSON ({printable(str(error), 60)})"
         raise _malformed("HeaderMalformed", file, found, "one JSON object") from error
-    if not isinstance(pairs, dict):
-        raise _malformed("HeaderMalformed", file, "has a header that is no object", "one JSON object")
     metadata = pairs.pop("__metadata__", None)
     entries = tuple(_entry(file, name, value, begin, size) for name, value in pairs.items())
     _laid_out(file, entries, begin, size)
-    return Header(entries, _metadata(metadata))
+    return Header(entries, _metadata(file, metadata))
 
 
 def raw_header(source: Source, file: str, size: int, limits: Limits) -> bytes:
@@ -131,8 +134,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _metadata(value: Any) -> dict[str, str]:
-    return {str(key): str(item) for key, item in value.items()} if isinstance(value, dict) else {}
+def _metadata(file: str, value: Any) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise _malformed("HeaderMalformed", file, "has __metadata__ that is no map of texts", "texts by name")
+    return value
 
 
 def _entry(file: str, name: str, value: Any, begin: int, size: int) -> Entry:

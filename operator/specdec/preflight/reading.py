@@ -72,9 +72,10 @@ def read_model(
         reading.blame(no_weights(source, reading.files))
     for shard in present:
         _read_shard(reading, shard, limits, keep, indexed)
-    for shard in sorted(set(indexed or ()) - set(present)):
+    missing = sorted(set(indexed or ()) - set(present))
+    if missing:
         reading.refuse(
-            "ShardMissing", f"{INDEX} lists {some([shard])}, which is not there", "all listed files",
+            "ShardMissing", f"{INDEX} lists {some(missing)}, which is not there", "all listed files",
             "copy the folder again",
         )  # fmt: skip
     return reading

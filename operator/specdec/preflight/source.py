@@ -7,11 +7,14 @@ import stat
 from pathlib import Path
 from typing import Protocol
 
+from specdec.preflight.finding import MOST, printable
+
 
 class UnreadableError(Exception):
     """A file can't be used; `code` is the finding's."""
 
     def __init__(self, code: str, found: str, expected: str, hint: str) -> None:
+        found = printable(found, MOST)
         super().__init__(f"{found}, expected {expected}: {hint}")
         self.code = code
         self.found = found
@@ -66,8 +69,8 @@ class LocalFolder:
             found = {}
             for entry in sorted(self.folder.iterdir()):
                 status = _status(entry)
-                if status is not None and not stat.S_ISDIR(status):
-                    found[entry.name] = entry.stat().st_size
+                if status is not None and not stat.S_ISDIR(status.st_mode):
+                    found[entry.name] = status.st_size if stat.S_ISREG(status.st_mode) else 0
         except OSError as error:
             raise unreadable(self.folder, error) from error
         return found
@@ -94,7 +97,8 @@ class LocalFolder:
     def _inside(self, path: Path) -> None:
         if not path.is_symlink():
             return
-        root, target = self.folder.resolve(), path.resolve()
+        # Unlike Path.resolve, this does not raise on a link to itself.
+        root, target = (Path(os.path.realpath(place)) for place in (self.folder, path))
         # The hub's cache keeps files as snapshots/REVISION/NAME -> ../../blobs/SHA.
         blobs = root.parent.parent / "blobs" if root.parent.name == "snapshots" else root
         if not target.is_relative_to(root) and not target.is_relative_to(blobs):
@@ -106,14 +110,14 @@ class LocalFolder:
             )
 
 
-def _status(path: Path) -> int | None:
-    """Mode of what a path leads to; None for a dangling link, which counts as missing."""
+def _status(path: Path) -> os.stat_result | None:
+    """What a path leads to, or the link itself if it leads in a circle; None for a dangling one, which is missing."""
     try:
-        return path.stat().st_mode
+        return path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
-        return path.lstat().st_mode
+        return path.lstat()
 
 
 def unreadable(path: Path, error: OSError) -> UnreadableError:
