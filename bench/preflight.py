@@ -15,15 +15,19 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.support.corpus import SHOWN
 from tests.support.engine import Launch, failing_start, models, start_report
 from tests.support.headers import HIDDEN, VOCABULARY, Tensors, kimi_k25, llama, write_file
+from tests.support.hostile import CASES
 
 from bench.results import Row, measured, write
 from specdec.preflight.header import TARGET, read_header
+from specdec.preflight.preflight import Request, preflight
 from specdec.preflight.source import LocalFolder, UnreadableError
 
 SHARDS, LAYERS, EXPERTS, WIDTH = 64, 61, 384, 2048
 ROUNDS = 5
+LOADS = 3
 CLI = Path(sys.executable).with_name("kubectl-specdec")
 
 
@@ -104,6 +108,27 @@ def refused(folder: Path) -> float:
     raise SystemExit("a header of 100 MB was not refused")
 
 
+def corpus(requests: list[Request]) -> float:
+    """Seconds to find every fault of the public corpus that files show, one after the other."""
+    begin = time.perf_counter()
+    found = [preflight(request).report.blocking for request in requests]
+    seconds = time.perf_counter() - begin
+    if not all(found):
+        raise SystemExit("a fault of the corpus was not found")
+    return seconds
+
+
+def slowest(folders: list[Path]) -> float:
+    """Milliseconds of the hostile checkpoint whose refusal takes longest."""
+    times = []
+    for folder in folders:
+        begin = time.perf_counter()
+        if not preflight(Request(LocalFolder(folder), None, "0.5.23")).report.blocking:
+            raise SystemExit(f"{folder} was not refused")
+        times.append(time.perf_counter() - begin)
+    return max(times) * 1000
+
+
 def preflight_command(drafter: Path, target: Path) -> tuple[str | Path, ...]:
     """The command line of a person."""
     return (CLI, "preflight", "--drafter", drafter, "--target", target, "--engine-version", "0.5.23")
@@ -112,22 +137,29 @@ def preflight_command(drafter: Path, target: Path) -> tuple[str | Path, ...]:
 def against_the_engine() -> list[Row]:
     """The same fault (names that SGLang drops) found by the preflight, and by loading the pair on the real engine."""
     name = "the fault of a tiny pair's names, found by"
+    loaded, judged = [], []
     try:
-        begin = time.perf_counter()
-        with failing_start(Launch(drafter="renamed")) as engine:
-            loaded = time.perf_counter() - begin
-            if start_report(engine).reason != "TensorsNotConsumed":
-                raise SystemExit(f"the engine ended for another reason, see {engine.log}")
+        for _ in range(LOADS):
+            loaded.append(failed_load())
+            command = preflight_command(models()["renamed"], models()["kimi"])
+            judged.append(run(*command, expected=1)[0])
     except RuntimeError as error:
         print(f"not compared with the engine: {error}")
         return []
-    judged = [
-        run(*preflight_command(models()["renamed"], models()["kimi"]), expected=1)[0] for _ in range(ROUNDS)
-    ]
     return [
-        Row(f"{name} loading it on the engine", round(loaded, 2), "s"),
+        measured(f"{name} loading it on the engine", loaded, "s"),
         measured(f"{name} the preflight", judged, "s", 2, "loading it on the engine"),
     ]
+
+
+def failed_load() -> float:
+    """Seconds until an engine that starts with names that SGLang drops has ended; the plugin ends it."""
+    begin = time.perf_counter()
+    with failing_start(Launch(drafter="renamed")) as engine:
+        seconds = time.perf_counter() - begin
+        if start_report(engine).reason != "TensorsNotConsumed":
+            raise SystemExit(f"the engine ended for another reason, see {engine.log}")
+    return seconds
 
 
 def main() -> None:
@@ -139,12 +171,16 @@ def main() -> None:
         print(
             f"target: {size / 1e9:.0f} GB in {SHARDS} files, {tensors} tensors; Python {sys.version.split()[0]}"
         )
-        judged, started, bare, hostile = [], [], [], []
+        requests = [fault.request(place / f"fault-{index}") for index, fault in enumerate(SHOWN)]
+        folders = [case.make(place / f"hostile-{index}") for index, case in enumerate(CASES.values())]
+        judged, started, bare, hostile, faults, refusals = [], [], [], [], [], []
         for _ in range(ROUNDS):
             judged.append(run(*preflight_command(drafter, place / "kimi")))
             started.append(run(sys.executable, "-c", "import specdec.cli.preflight"))
             bare.append(run(sys.executable, "-c", "pass"))
             hostile.append(refused(place))
+            faults.append(corpus(requests))
+            refusals.append(slowest(folders))
         rows = [
             measured(
                 "preflight of a 600 GB target, whole command", [seconds for seconds, _ in judged], "s", 2
@@ -158,6 +194,10 @@ def main() -> None:
                 "a bare interpreter",
             ),
             measured("refusing a header of 100 MB", hostile, "ms", 50),
+            measured(f"refusing the slowest of {len(folders)} hostile checkpoints", refusals, "ms", 50),
+            measured(
+                f"{len({fault.number for fault in SHOWN})} of 16 public faults, all found in", faults, "s", 2
+            ),
             Row("target", round(size / 1e9), "GB"),
         ]
         write("preflight", rows + against_the_engine())

@@ -1,87 +1,52 @@
-"""The sixteen public faults that made drafters silent: what headers show is found, the rest is named with its catcher."""
+"""The sixteen public faults that made drafters silent: what files show is found, the rest is named with its catcher."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
-from tests.support.headers import HIDDEN, VOCABULARY, Fixture, kimi_k25, llama, mla
+from tests.support.corpus import LIVED, SHOWN, Lived, Shown, absolute
+from tests.support.headers import HIDDEN, kimi_k25, llama, mla
 from tests.support.judging import codes, judged
 
-from specdec.preflight.arguments import rendered
 from specdec.preflight.capabilities import RateMeaning, capabilities
 from specdec.preflight.checks import BY_CODE, CHECKS
-from specdec.preflight.facts import Case, Convention, Declared
+from specdec.preflight.facts import Case
 from specdec.preflight.finding import Severity
-from specdec.preflight.preflight import Request, preflight
+from specdec.preflight.preflight import preflight
 from specdec.preflight.repair import mend
 from specdec.preflight.source import LocalFolder
 from specdec.preflight.stories import LIVE, STORIES
 
-NOTHING = Declared()
+ROOT = Path(__file__).parents[2]
 
 
-@dataclass(frozen=True)
-class Fault:
-    """One fault of the corpus that headers or arguments show."""
-
-    number: int
-    drafter: Fixture
-    code: str
-    version: str = "0.5.23"
-    declared: Declared = NOTHING
-    algorithm: str = "EAGLE3"
+def test_the_corpus_is_whole_and_most_of_it_shows_in_files():
+    shown, lived = {fault.number for fault in SHOWN}, {fault.number for fault in LIVED}
+    assert shown | lived == set(range(1, 17))
+    assert not shown & lived
+    assert len(shown) >= 10
 
 
-def absolute() -> Fixture:
-    fixture = llama()
-    return fixture.mapping([index + offset for index, offset in enumerate(fixture.d2t or ())], fixture.t2d)
+@pytest.mark.parametrize("fault", SHOWN, ids=lambda fault: f"{fault.number}-{fault.title}")
+def test_a_fault_that_files_show_blocks(fault: Shown, tmp_path: Path):
+    assert codes(preflight(fault.request(tmp_path)))[fault.code] == Severity.ERROR.value
 
 
-STATIC = (
-    Fault(1, llama().renamed("midlayer.", "model.decoder.0."), "ParametersNotFed"),
-    Fault(1, llama().renamed("midlayer.", "layers.0."), "ParametersNotFed", version="0.5.11"),
-    Fault(2, llama(), "AlgorithmDiffers", algorithm="EAGLE"),
-    Fault(3, mla().without("lm_head.weight"), "HeadMissing"),
-    Fault(6, llama(), "TargetCannotCapture", version="0.5.9"),
-    Fault(7, llama().with_config(eagle_config={"eagle_aux_hidden_state_layer_ids": [-1, 2, 30]}), "EmbeddingNotCaptured"),
-    Fault(7, llama(), "LayersDiffer", declared=Declared(convention=Convention.OUTPUT)),
-    Fault(8, absolute(), "TokenMapAbsolute"),
-    Fault(10, llama().with_config(architectures=["LlamaForCausalLM"], num_hidden_layers=40), "ArchitectureMisnamed"),
-    Fault(10, llama().with_config(num_hidden_layers=40), "TooManyLayers"),
-    Fault(11, llama().with_config(vocab_size=VOCABULARY - 1), "VocabularyDiffers"),
-    Fault(14, mla(), "ArchitectureTooNew", version="0.5.11"),
-)  # fmt: skip
+@pytest.mark.parametrize("fault", LIVED, ids=lambda fault: f"{fault.number}-{fault.title}")
+def test_a_fault_that_no_file_shows_is_named_with_its_layer_and_caught_there(fault: Lived):
+    layers = [layer for told, layer in LIVE if fault.story in told]
+    assert len(layers) == 1
+    assert layers[0]
+    for test in fault.tests:
+        path, _, name = test.partition("::")
+        assert re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(), re.MULTILINE), test
 
 
-@pytest.mark.parametrize("fault", STATIC, ids=lambda fault: f"{fault.number}-{fault.code}")
-def test_a_fault_that_files_show_blocks(fault):
-    arguments = rendered(algorithm=fault.algorithm)
-    outcome = judged(fault.drafter, fault.version, declared=fault.declared, arguments=arguments)
-    assert codes(outcome)[fault.code] == Severity.ERROR.value
-
-
-def test_fault_9_a_missing_drafter_blocks_before_the_target_is_loaded_twice():
-    arguments = rendered()
-    without = {
-        name: value for name, value in arguments.values.items() if name != "--speculative-draft-model-path"
-    }
-    request = Request(None, None, "0.5.23", arguments=type(arguments)(without))
-    assert "DraftPathMissing" in codes(preflight(request))
-
-
-def test_fault_16_the_gauge_is_never_read_without_knowing_its_meaning():
+def test_the_gauge_is_never_read_without_knowing_its_meaning():
     assert capabilities("0.5.9").accept_rate is RateMeaning.WITH_BONUS
     assert judged(llama()).report.resolved["acceptRateGauge"].startswith("(accept length - 1)")
-
-
-def test_what_no_file_shows_is_named_with_what_catches_it():
-    told = " ".join(fault for fault, _ in LIVE)
-    # Numbers 4, 5, 12, 13 and 15 of the corpus.
-    for word in ("resume of memory", "stale drafter", "chat template", "domain", "prefix cache"):
-        assert word in told
-    assert all(catcher for _, catcher in LIVE)
 
 
 # Properties of all checks.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.corpus import absolute
 from tests.support.headers import (
     ABSENT,
     DRAFT_VOCABULARY,
@@ -132,11 +133,6 @@ def test_a_map_that_leaves_the_vocabulary_blocks_with_index_and_value(index, val
 
 def test_two_draft_tokens_for_one_target_token_are_a_warning():
     assert codes(judged(changed_map(7, 4 * 6 - 1 + 0))) == {"TokenMapNotRising": "Warning"}
-
-
-def absolute():
-    fixture = llama()
-    return fixture.mapping([index + offset for index, offset in enumerate(fixture.d2t or ())], fixture.t2d)
 
 
 def test_absolute_ids_block_and_offsets_pass():

@@ -75,6 +75,7 @@ LIVE = (
     ("Another chat template or reasoning mode than in training", "live acceptance against the active drafter"),
     ("A domain that training left out", "live acceptance by stratum; the user's floor"),
     ("Acceptance that falls with the prefix cache (vllm-project/vllm#41838)", "live acceptance over time"),
+    ("A gauge that counts the bonus token, or keeps its last value without traffic", "the plugin's own counters"),
     ("Right shapes, wrong weights", "the probe after a swap, before users' requests"),
 )  # fmt: skip
 """What no file shows, and what catches it."""
