@@ -15,10 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.support.corpus import SHOWN
 from tests.support.engine import Launch, failing_start, models, start_report
 from tests.support.headers import HIDDEN, VOCABULARY, Tensors, kimi_k25, llama, write_file
 from tests.support.hostile import CASES
+from tests.support.public_faults import SHOWN
 
 from bench.results import Row, measured, write
 from specdec.preflight.header import TARGET, read_header

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.support.corpus import LIVED, SHOWN, Lived, Shown, absolute
 from tests.support.headers import HIDDEN, kimi_k25, llama, mla
 from tests.support.judging import codes, judged
+from tests.support.public_faults import LIVED, SHOWN, Lived, Shown, absolute
 
 from specdec.preflight.capabilities import RateMeaning, capabilities
 from specdec.preflight.checks import BY_CODE, CHECKS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.corpus import absolute
 from tests.support.headers import (
     ABSENT,
     DRAFT_VOCABULARY,
@@ -15,6 +14,7 @@ from tests.support.headers import (
     speculators,
 )
 from tests.support.judging import STOCK, codes, judged, repairs
+from tests.support.public_faults import absolute
 
 from specdec.preflight.arguments import Arguments, parsed, rendered
 from specdec.preflight.capabilities import TABLE, RateMeaning, capabilities
@@ -317,6 +317,18 @@ def test_a_llama_drafter_must_not_inherit_an_mla_backend():
     assert codes(judged(llama(), arguments=inherits)) == {"DraftBackendInherited": "Error"}
     assert codes(judged(llama(), arguments=own)) == {}
     assert codes(judged(mla(), arguments=inherits)) == {}
+
+
+@pytest.mark.parametrize(
+    ("compute_capability", "found"),
+    [(10, {"DraftBackendInherited": "Error"}), (9, {}), (None, {})],
+)
+def test_on_blackwell_the_default_backend_is_for_mla_only(compute_capability, found):
+    own = arguments("--speculative-draft-attention-backend", "trtllm_mha")
+    gpus = {"compute_capability": compute_capability}
+    assert codes(judged(llama(), arguments=arguments(), **gpus)) == found
+    assert codes(judged(llama(), arguments=own, **gpus)) == {}
+    assert codes(judged(mla(), arguments=arguments(), **gpus)) == {}
 
 
 # O-d01: the gauge's meaning is in the table.

@@ -31,6 +31,11 @@ from specdec.preflight.stories import STORIES
 @click.option("--engine-args", metavar="ARGS", default="", help="Further engine arguments, in one string.")
 @click.option("--argv", is_flag=True, help="--engine-args is the whole command line; nothing is added to it.")
 @click.option("--env", "variables", metavar="NAME=VALUE", multiple=True, help="The engine's environment.")
+@click.option(
+    "--compute-capability",
+    type=click.FloatRange(min=5),
+    help="Of the GPUs, such as 9.0 for H200 and 10.0 for B200: attention backends depend on it.",
+)
 @click.option("--stock", is_flag=True, help="SGLang runs without this project's plugin.")
 @click.option(
     "--repair",
@@ -98,6 +103,7 @@ class Options:
             version=self.text("engine_version"),
             arguments=self._arguments(),
             declared=self._declared(),
+            compute_capability=self._compute_capability(),
             patches=frozenset() if self._given["stock"] else PLUGIN_PATCHES,
             repair=RepairMode(self.text("repair")),
             skip=frozenset(self.many("skip")),
@@ -114,6 +120,10 @@ class Options:
         if self._given["argv"]:
             return Arguments(parsed(words), environment)
         return rendered(words, environment, steps=int(self.text("steps")))
+
+    def _compute_capability(self) -> int | None:
+        given = self._given["compute_capability"]
+        return int(given) if isinstance(given, float) else None
 
     def _declared(self) -> Declared:
         layers, convention = self.text("layers"), self.text("convention")

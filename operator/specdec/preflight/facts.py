@@ -126,6 +126,8 @@ class Case:
     arguments: Arguments = field(default_factory=Arguments)
     declared: Declared = Declared()
     patches: frozenset[str] = PLUGIN_PATCHES
+    compute_capability: int | None = None
+    """Generation of the GPUs, as CUDA counts: 9 is Hopper, 10 is Blackwell (B200, B300)."""
 
 
 def drafter_of(reading: Reading) -> Drafter | None:

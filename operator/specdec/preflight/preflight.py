@@ -36,6 +36,7 @@ class Request:
     arguments: Arguments = field(default_factory=rendered)
     declared: Declared = field(default_factory=Declared)
     patches: frozenset[str] = PLUGIN_PATCHES
+    compute_capability: int | None = None
     repair: RepairMode = RepairMode.AUTO
     into: Into = Into.OVERLAY
     skip: frozenset[str] = frozenset()
@@ -70,6 +71,7 @@ def preflight(request: Request) -> Outcome:
         arguments=request.arguments,
         declared=request.declared,
         patches=request.patches,
+        compute_capability=request.compute_capability,
     )
     return judge(case, request, read)
 

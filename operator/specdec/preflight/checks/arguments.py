@@ -11,6 +11,10 @@ from specdec.preflight.layout import EAGLE3
 
 HOOK = "SGLang arg_groups/speculative_hook.py (server_args.py before 0.5.20)"
 TRIPLE = ("--speculative-num-steps", "--speculative-eagle-topk", "--speculative-num-draft-tokens")
+BLACKWELL = 10
+BLACKWELL_DEFAULT = "trtllm_mla"
+ON_BLACKWELL = frozenset({"KimiK25ForConditionalGeneration", "DeepseekV3ForCausalLM"})
+"""Targets whose default attention backend on Blackwell is for MLA only."""
 MLA_BACKENDS = frozenset({"trtllm_mla", "cutlass_mla", "flashmla", "cutedsl_mla", "tokenspeed_mla"})
 
 
@@ -135,6 +139,18 @@ def triple(arguments: Arguments) -> tuple[int | None, int | None, int | None]:
     return steps, width, tokens
 
 
+def attention_backend(case: Case) -> str:
+    """The target's attention backend; empty if nobody chose and the default depends on more than is known.
+
+    On Blackwell SGLang chooses trtllm_mla for this family (0.5.9 to 0.5.23: server_args.py, arg_groups/overrides.py,
+    arg_groups/model_overrides/deepseek_v2.py).
+    """
+    names = ("--attention-backend", "--decode-attention-backend", "--prefill-attention-backend")
+    chosen = next((text for name in names if (text := case.arguments.text(name))), "")
+    family = case.target is not None and case.target.architecture in ON_BLACKWELL
+    return chosen or (BLACKWELL_DEFAULT if family and case.compute_capability == BLACKWELL else "")
+
+
 @check(
     symptom="ValueError: only supports topk == 1.",
     mend="Use top-k 1, or another attention backend.",
@@ -142,7 +158,7 @@ def triple(arguments: Arguments) -> tuple[int | None, int | None, int | None]:
 )
 def tree_needs_other_backend(case: Case) -> Fault | None:
     """A tree of drafts is asked for on a backend that verifies chains only."""
-    width, backend = triple(case.arguments)[1], case.arguments.text("--attention-backend")
+    width, backend = triple(case.arguments)[1], attention_backend(case)
     if width is None or width < 2 or not backend.startswith("trtllm_"):
         return None
     return Fault(
@@ -157,7 +173,7 @@ def tree_needs_other_backend(case: Case) -> Fault | None:
 )
 def draft_backend_inherited(case: Case) -> Fault | None:
     """A Llama drafter would inherit an attention backend that is for MLA only."""
-    backend = case.arguments.text("--attention-backend") or case.arguments.text("--decode-attention-backend")
+    backend = attention_backend(case)
     if case.drafter is None or case.drafter.mla or backend not in MLA_BACKENDS:
         return None
     own = case.arguments.text("--speculative-draft-attention-backend")

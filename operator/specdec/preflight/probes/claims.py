@@ -70,6 +70,16 @@ def embedding_capture(wheel: Wheel) -> bool:
     return "captured_last_layer_outputs" in text and "hidden_states + residual)" not in text
 
 
+def blackwell_default(wheel: Wheel) -> bool:
+    """The family's default attention backend on SM100; the code moved twice."""
+    places = ("server_args.py", "arg_groups/overrides.py", "arg_groups/model_overrides/deepseek_v2.py")
+    said = "Use trtllm_mla as attention backend on sm100 for DeepseekV3ForCausalLM"
+    return any(
+        said in text and "KimiK25ForConditionalGeneration" in text
+        for text in (wheel.source(place) for place in places)
+    )
+
+
 def token_map_offsets(wheel: Wheel) -> bool:
     """The target id is d2t[i] + i."""
     return "loaded_weight + torch.arange(loaded_weight.shape[0])" in wheel.function(LLAMA, "load_weights")
@@ -149,6 +159,7 @@ CLAIMS = (
 ALWAYS = (
     Claim("captured without ids", DEEPSEEK, lambda wheel: default_layers(wheel) == "2, num_layers // 2, num_layers - 3"),
     Claim("Llama and Qwen3 targets count outputs", "models/llama.py, qwen3.py", others_add_one),
+    Claim("Kimi-K2.5 on Blackwell runs on trtllm_mla", "server_args.py, arg_groups", blackwell_default),
     Claim("d2t holds offsets", LLAMA, token_map_offsets),
     Claim("unknown names are dropped silently", LLAMA, drops_unknown_names),
     Claim("norm_before_residual is not read", LLAMA, lambda wheel: not norm_before_residual(wheel)),
