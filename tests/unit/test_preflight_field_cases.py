@@ -249,6 +249,12 @@ def test_a_plain_drafter_must_not_inherit_the_targets_quantisation():
     assert codes(judged(llama(), target=target, arguments=rendered())) == {}
 
 
+def test_a_drafters_own_quantisation_is_shown():
+    own = llama().with_config(quantization_config={"quant_method": "fp8"})
+    assert judged(own).report.resolved["drafter"]["quantisation"] == "fp8"
+    assert "quantisation" not in judged(llama()).report.resolved["drafter"]
+
+
 def test_a_single_matrix_of_another_precision_is_a_warning():
     odd = llama().adding({"fc.weight": ("F32", [HIDDEN, 3 * HIDDEN])})
     assert codes(judged(odd)) == {"PrecisionMixed": "Warning"}
@@ -394,5 +400,5 @@ SOUND = {
 @pytest.mark.parametrize("name", SOUND)
 @pytest.mark.parametrize("version", [version for version, row in TABLE.items() if row.fc_norm])
 def test_sound_public_drafters_raise_no_alarm(name, version):
-    for patches in (STOCK, PLUGIN_PATCHES):
-        assert not judged(SOUND[name], version, patches=patches).report.blocking
+    for asked in ({"patches": STOCK}, {"patches": PLUGIN_PATCHES}, AUTO):
+        assert not judged(SOUND[name], version, **asked).report.blocking

@@ -108,10 +108,7 @@ class Target:
     @property
     def quantisation(self) -> str:
         """How its weights are quantised; empty if they are not."""
-        for config in (self.config, self.text):
-            if quantised := mapping(config, "quantization_config"):
-                return str(quantised.get("quant_method") or quantised.get("quant_algo") or "yes")
-        return ""
+        return quantisation(self.config) or quantisation(self.text)
 
 
 @dataclass(frozen=True)
@@ -187,6 +184,12 @@ def mapping(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """Nested object; empty if it is absent or something else."""
     value = config.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def quantisation(config: Mapping[str, Any]) -> str:
+    """Method by which a config says that weights are quantised; empty if it says none."""
+    quantised = mapping(config, "quantization_config")
+    return str(quantised.get("quant_method") or quantised.get("quant_algo") or "yes") if quantised else ""
 
 
 MOST = 1 << 40

@@ -11,8 +11,17 @@ from specdec.preflight.arguments import Arguments, rendered
 from specdec.preflight.capabilities import capabilities
 from specdec.preflight.capture import captured
 from specdec.preflight.checks import CHECKS
-from specdec.preflight.facts import PLUGIN_PATCHES, Case, Declared, drafter_of, mapping, number, target_of
-from specdec.preflight.finding import Finding, Severity
+from specdec.preflight.facts import (
+    PLUGIN_PATCHES,
+    Case,
+    Declared,
+    drafter_of,
+    mapping,
+    number,
+    quantisation,
+    target_of,
+)
+from specdec.preflight.finding import Finding, Severity, printable
 from specdec.preflight.reading import read_drafter, read_target
 from specdec.preflight.repair import Into, Mended, mend
 from specdec.preflight.report import Report
@@ -123,4 +132,7 @@ def resolved(case: Case) -> Mapping[str, Any]:
         sizes = ("hidden_size", "vocab_size", "draft_vocab_size")
         config = mapping(case.drafter.config, "transformer_layer_config")
         found["drafter"] = {key: number({**config, **case.drafter.config}, key) for key in sizes}
+        if method := quantisation(case.drafter.config):
+            # SGLang takes it from there whatever the arguments say of an unquantised drafter.
+            found["drafter"]["quantisation"] = printable(method)
     return found
