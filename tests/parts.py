@@ -20,8 +20,12 @@ PARTS: dict[str, tuple[Command, ...]] = {
         ("lint-imports",),
         (*PYTHON, "specdec.preflight.reference", "--check"),
         (*PYTHON, "specdec.cli.reference", "--check"),
+        # A report, not a gate: build/sbom.cdx.json and build/audit.txt.
+        (*PYTHON, "tests.supply"),
     ),
-    "unit": (("pytest", "tests/unit", "tests/scenarios", "tests/security", "-m", "not cluster"),),
+    "unit": (
+        ("pytest", "tests/unit", "tests/scenarios", "tests/faults", "tests/security", "-m", "not cluster"),
+    ),
     "chart": ((*PROVIDE, "tools"), ("pytest", "tests/chart")),
     "engine": ((*PROVIDE, "engine"), ("pytest", "tests/engine")),
     "cluster": (
