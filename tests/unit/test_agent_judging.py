@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.models import make
-from tests.support.models.broken import truncated
+from tests.support.models.broken import BUILDERS
 from tests.support.models.mendable import absolute_token_map, wrapped
 
 from specdec.api.preflight import Preflight, PreflightMode
@@ -67,7 +67,7 @@ def test_repairs_are_made_in_every_mode_unless_nobody_may(models, tmp_path):
 
 def test_files_that_cannot_be_linked_are_reported_as_well(models, tmp_path):
     mounted = tmp_path / "models"
-    truncated(mounted / "one")
+    BUILDERS["truncated"](mounted / "one")
     drafter = DrafterRef(revision="r", version="v", path=str(mounted / "one"))
     with pytest.raises(judging.PreflightRefusedError) as caught:
         make_overlay(tmp_path / "state", mounted, drafter, around(models))
