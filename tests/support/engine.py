@@ -54,6 +54,7 @@ class Launch:
     """Name of a tiny model; "" starts without speculative arguments."""
     drafting: Drafting = Drafting.ON
     arguments: tuple[str, ...] = ()
+    environment: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,7 @@ def start(launch: Launch) -> Engine:
     environment = {
         **os.environ,
         **profile["env"],
+        **dict(launch.environment),
         loopback.RUN_DIR: str(run_dir),
         loopback.SECRET: secret,
         loopback.PROBE_PREFIX: prefix,
