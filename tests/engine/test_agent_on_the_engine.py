@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.support.agentpod import AgentPod
-from tests.support.engine import PROFILE, PYTHON, EngineSlot, models
+from tests.support.agentpod import AgentPod, tiny_pod
+from tests.support.engine import EngineSlot
 from tests.support.models import expected_accept_length
 
 from specdec.engine.agent.vitals import runs
@@ -35,34 +34,12 @@ from specdec.engine.protocol import (
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
-ARGUMENTS = (
-    "--trust-remote-code",
-    *("--context-length", "512", "--max-total-tokens", "4096", "--max-running-requests", "8"),
-    *("--mem-fraction-static", "0.5", "--decode-log-interval", "1000"),
-)
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
-def new_pod(folder: Path) -> AgentPod:
-    ports = free_ports(2)
-    pod = AgentPod(folder, models()["kimi"].parent, PYTHON, PROFILE, *ports, arguments=ARGUMENTS)
-    # Eight characters of boot id and a socket's name follow: Unix sockets have short paths.
-    assert len(str(folder)) < 60
-    return pod
-
 
 @pytest.fixture(scope="module")
 def pod(slot: EngineSlot) -> Iterator[AgentPod]:
     slot.clear()
     with tempfile.TemporaryDirectory(prefix="pod-") as folder:
-        made = new_pod(Path(folder))
+        made = tiny_pod(Path(folder))
         made.write_plan("good")
         made.start()
         yield made

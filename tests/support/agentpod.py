@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.support.engine import PROFILE, PYTHON, models
 
 from specdec.engine.agent.vitals import runs
 from specdec.engine.protocol import (
@@ -29,6 +32,11 @@ from specdec.engine.protocol import (
 )
 from specdec.engine.signing import public_key, sign
 
+ARGUMENTS = (
+    "--trust-remote-code",
+    *("--context-length", "512", "--max-total-tokens", "4096", "--max-running-requests", "8"),
+    *("--mem-fraction-static", "0.5", "--decode-log-interval", "1000"),
+)
 POD_UID = "7a6f1a52-0000-4000-8000-000000000001"
 
 
@@ -197,6 +205,21 @@ class AgentPod:
         assert self.process is not None
         self.process.terminate()
         return self.process.wait(seconds)
+
+
+def tiny_pod(folder: Path) -> AgentPod:
+    """Make a pod of the CPU engine with the tiny models; `folder` is a new one with a short path."""
+    # Eight characters of boot id and a socket's name follow: Unix sockets have short paths.
+    assert len(str(folder)) < 60
+    return AgentPod(folder, models()["kimi"].parent, PYTHON, PROFILE, *_free_ports(2), arguments=ARGUMENTS)
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
 
 
 def _send(request: urllib.request.Request, seconds: float) -> tuple[int, bytes]:
