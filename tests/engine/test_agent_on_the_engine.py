@@ -90,7 +90,7 @@ def test_unsigned_and_stale_commands_change_nothing(serving):
 
 
 def test_a_candidate_is_swapped_in_under_load_and_promoted(serving):
-    with users(serving) as codes:
+    with users(serving, 6) as codes:
         time.sleep(1)
         candidate = swap(serving, "q70")
         assert serving.command(Confirm(revision="r-q70", within_seconds=60))[1].accepted

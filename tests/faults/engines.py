@@ -158,6 +158,9 @@ class Session:
             pod = self._pod(url)
 
             async def deliver() -> Reply:
+                if url.endswith("/preflight"):
+                    assert pod.agent.preflight is not None
+                    return Reply(pod.agent.preflight.model_dump_json(by_alias=True).encode())
                 await self._wait(pod, params)
                 return Reply(pod.status().model_dump_json(by_alias=True).encode())
 

@@ -40,7 +40,9 @@ def essence(world: World) -> Essence:
     if server is not None:
         found["status"] = _status(server.get("status", {}), server["metadata"]["generation"])
     for pod in world.server.of(POD):
-        engine = world.engines[pod["metadata"]["uid"]]
+        engine = world.engines.get(pod["metadata"]["uid"])
+        if engine is None:
+            continue  # a preflight's
         agent = engine.agent
         found[f"pod {pod['metadata']['name']}"] = (
             pod["metadata"]["labels"][RESTART_HASH], agent.phase.value, agent.promoted, agent.serving,

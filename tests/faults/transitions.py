@@ -61,6 +61,9 @@ DRAWN: dict[Path, Draw] = {
     ("engine", "image"): _one_of(
         None, "registry.example/specdec/engine:1", "registry.example/specdec/engine:2"
     ),
+    ("engine", "reasoningParser"): _one_of(None, "kimi_k2"),
+    ("engine", "toolCallParser"): _one_of(None, "kimi_k2"),
+    ("preflight", "skipChecks"): _one_of(None, ["GraphsSwitchedOff"], ["TensorsDropped", "ParametersNotFed"]),
     ("engine", "cacheClaim"): _one_of(None, "models", "cache"),
     ("engine", "volumes"): _one_of(None, ["models"]),
     ("engine", "imagePullSecrets"): _one_of(None, ["pull"], ["pull", "other"]),
@@ -196,10 +199,11 @@ def comparable(now: Manifest, before: Essence, world: World) -> bool:
     """Whether coming back must find everything as it was.
 
     Not after a verdict; not with drafting off (engines that were restarted without a drafter stay so); and not where
-    what stands is left as it is: with a rollout that is paused, or bad input.
+    what stands is left as it is: with a rollout that is paused, one that is only observed, or bad input.
     """
     stalled = any(kind == "Stalled" and state == "True" for kind, state, _ in before["status"]["conditions"])
-    if now.get("drafting") == "Off" or now.get("rollout", {}).get("paused") or stalled:
+    left = now.get("mode") == "Observe" or now.get("rollout", {}).get("paused")
+    if now.get("drafting") == "Off" or left or stalled:
         return False
     records = [item for item in world.server.of(CONTROLLER_REVISION) if "Rejected" in str(item["metadata"])]
     name = now["drafter"]["model"].rpartition("/")[2]

@@ -8,7 +8,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.faults import nodes
+from tests.faults import jobs, nodes
 from tests.faults.apiserver import ApiServer
 from tests.faults.engines import EnginePod
 from tests.faults.network import Network
@@ -123,6 +123,7 @@ class World:
             for pod in self.engines.values():
                 pod.agent.serve(self.rng.randint(10, 14))
         nodes.turn(self)
+        jobs.turn(self)
         ready = {uid for uid, pod in self.engines.items() if pod.agent.phase is Phase.SERVING}
         self._were_ready = (self._were_ready | ready) & set(self.engines)
         self.most_down = max(self.most_down, len(self._were_ready - ready))

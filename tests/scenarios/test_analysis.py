@@ -11,6 +11,7 @@ from __future__ import annotations
 import pytest
 from tests.support.scenario import Scenario
 from tests.support.scenario_agent import Model
+from tests.support.scenario_cluster import JOB_SECONDS
 
 from specdec.engine.protocol import Source
 
@@ -68,7 +69,7 @@ def test_the_agents_own_requests_are_no_evidence(scenario):
 def test_a_pod_is_not_served_before_it_is_warm(scenario):
     # O-h01: the first generation takes minutes of compilation.
     scenario.given.drafters(v1=0.8).server("v1").traffic(1)
-    scenario.when.time(2)
+    scenario.when.time(JOB_SECONDS + 2)
     scenario.then.condition("Ready", "False", "EnginesStarting")
     assert scenario.cluster.pods["kimi-0"].agent.counters == {}
 

@@ -166,9 +166,11 @@ class FakeCluster:
                     pod.agent.serve(self.rng.randint(10, 14), self.hard_traffic.get(pod.name, 1.0))
         self._statefulset()
         kept = JOB_SECONDS + KEPT_SECONDS
-        self.jobs = {
-            name: job for name, job in self.jobs.items() if self.now - job.created < kept or job.trouble
-        }
+        for name in [
+            name for name, job in self.jobs.items() if self.now - job.created >= kept and not job.trouble
+        ]:
+            del self.jobs[name]
+            self.applied.pop(("Job", name), None)
         down = sum(not self._ready(pod) for pod in self.pods.values() if pod.was_ready)
         self.most_down = max(self.most_down, down)
         shape = [(pod.uid, self._ready(pod), pod.agent.phase) for pod in self.pods.values()]

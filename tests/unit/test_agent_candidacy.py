@@ -96,6 +96,7 @@ class Slot:
         return Outcome(number=0, state="done", seconds="0.25", in_flight=5)
 
     async def draft(self, steps: int) -> None:
+        await asyncio.sleep(self.slow.get("draft", 0))
         self.steps = steps
 
 
@@ -321,6 +322,19 @@ async def test_of_swaps_in_one_breath_only_the_last_is_done(monkeypatch):
         await asyncio.sleep(5)
         assert scene.slot.trail == ["d"]
         assert (scene.candidate.revision, scene.candidate.state) == ("d", CandidateState.SERVING)
+
+
+async def test_a_swap_in_the_last_step_of_a_way_back_is_not_ended_with_it(monkeypatch):
+    async with running(Scene(monkeypatch)) as scene:
+        scene.swap("b")
+        await asyncio.sleep(5)
+        scene.slot.slow["draft"] = 1
+        scene.candidacy.begin(Rollback(revision="b", reason="Superseded"))
+        await asyncio.sleep(0.5)
+        assert scene.slot.serves == "home"
+        scene.swap("b")
+        await asyncio.sleep(5)
+        assert (scene.candidate.state, scene.slot.serves) == (CandidateState.SERVING, "b")
 
 
 async def test_a_rollback_of_another_ends_no_staging(monkeypatch):

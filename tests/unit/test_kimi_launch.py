@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ from tests.support.podsecurity import violations
 from specdec.api.v1alpha1 import SpecDecodeServer
 from specdec.engine.agent.ladder import RUNGS
 from specdec.engine.agent.launch import Launch, Secrets, read_profile, render
-from specdec.engine.protocol import LaunchPlan
+from specdec.engine.protocol import LaunchPlan, PreflightResult
 from specdec.preflight.argument_table import known_arguments
 from specdec.preflight.arguments import Arguments, parsed
 from specdec.preflight.facts import PLUGIN_PATCHES
-from specdec.resources import launch_plan_of
+from specdec.resources import launch_plan_of, revision_record
+from specdec.rollout.clock import exact
 from specdec.rollout.plan import plan
-from specdec.rollout.world import ClaimView, Plan, Settings, World
+from specdec.rollout.world import ClaimView, Plan, PreflightJob, Settings, World
 
 __all__ = ["golden"]
 ROOT = Path(__file__).parents[2]
@@ -52,14 +54,31 @@ INT4 = {
 
 
 def planned() -> Plan:
-    """The operator's first pass over the example."""
+    """The operator's passes over the example up to its first engine: the preflight's Job, then what its word allows."""
     manifest = yaml.safe_load(EXAMPLE.read_text())
     manifest["metadata"] |= {"namespace": "llm", "uid": "uid-0", "generation": 1}
     claims = tuple(
         ClaimView(name, exists=True, access_modes=("ReadOnlyMany",), phase="Bound")
         for name in ("kimi", "kimi-cache")
     )
-    return plan(World(SpecDecodeServer.model_validate(manifest), SETTINGS, claims=claims), {}, NOW)
+    world = World(SpecDecodeServer.model_validate(manifest), SETTINGS, claims=claims)
+    made = {item["kind"]: item for item in plan(world, {}, NOW).objects}
+    record = replace(revision_record(made["ControllerRevision"]), uid="uid-1")
+    passed = PreflightResult(
+        revision=record.name,
+        settings=world.server.spec.preflight.settings,
+        at=exact(NOW + 2),
+        report={
+            "engineVersion": "0.5.23",
+            "findings": [],
+            "more": 0,
+            "repairs": [],
+            "digests": {},
+            "skipped": [],
+        },
+    )
+    job = PreflightJob(made["Job"]["metadata"]["name"], record.name, NOW, passed)
+    return plan(replace(world, revisions=(record,), preflights=(job,)), {}, NOW + 3)
 
 
 def one(kind: str) -> dict[str, Any]:

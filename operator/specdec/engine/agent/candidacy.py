@@ -243,7 +243,7 @@ class Candidacy:
 
     async def _back(self, reason: str, message: str, *, surely: bool = False) -> None:
         """Make home serve again and say why; `surely` commits even if home is believed to serve."""
-        began = self._jobs.clock()
+        began, left = self._jobs.clock(), self.candidate
         self._leaving = True
         try:
             await self._go_home(surely=surely)
@@ -251,7 +251,8 @@ class Candidacy:
             await self.apply_drafting()
         finally:
             self._leaving = False
-        self._end(reason, message, back_seconds=f"{seconds:.3f}", back_at=now_text())
+        if self.candidate is left:  # or a Swap has named the next one meanwhile
+            self._end(reason, message, back_seconds=f"{seconds:.3f}", back_at=now_text())
 
     def _end(self, reason: str, message: str, **fields: Any) -> None:
         now = self.candidate
