@@ -190,6 +190,7 @@ def test_requests_of_other_kinds_are_those_that_are_known():
     assert other == {
         ("access.py", "list"),
         ("access.py", "try_watch"),
+        ("apply.py", "create"),
         ("apply.py", "get"),
         ("apply.py", "apply"),
         ("apply.py", "delete"),

@@ -58,7 +58,12 @@ class Connection:
 
     async def param_serialize(self, method: str, path: str, **parts: Any) -> tuple[Any, ...]:
         query = dict(parts["query_params"])
-        return request(method, path, query), query, json.loads(json.dumps(parts["body"]))
+        body = parts["body"]
+        return (
+            request(method, path, query),
+            query,
+            json.loads(body if isinstance(body, str) else json.dumps(body)),
+        )
 
     async def call_api(self, asked: Request, query: dict[str, str], body: Any) -> _Response:
         async def deliver() -> _Response:

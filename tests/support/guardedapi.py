@@ -87,7 +87,10 @@ class GuardedApi:
         self.asked: list[Request] = []
 
     async def param_serialize(self, method: str, path: str, **parts: Any) -> tuple[Request, Any]:
-        return request(method, path, dict(parts["query_params"])), parts["body"]
+        body = parts["body"]
+        return request(method, path, dict(parts["query_params"])), json.loads(body) if isinstance(
+            body, str
+        ) else body
 
     async def call_api(self, asked: Request, body: Any) -> _Response:
         self.asked.append(asked)

@@ -96,7 +96,11 @@ class Kube:
     async def create(
         self, kind: Kind, namespace: str, manifest: Manifest, *, dry_run: bool = False
     ) -> Manifest:
-        """Make an object; a dry run is admitted or refused, and not stored."""
+        """Make an object; a dry run is admitted or refused, and not stored.
+
+        It is sent as YAML, which the API server brings into the form that an apply gives JSON (keys in order, no spaces): the
+        data of a ControllerRevision may never change, and are compared byte by byte.
+        """
         return await self._call("create", kind, namespace, query=_dry(dry_run), body=manifest)
 
     async def replace(
@@ -177,7 +181,8 @@ class Kube:
             what.kind.path(what.namespace, what.name, what.subresource),
             query_params=list(query.items()),
             header_params=headers,
-            body=body,
+            # The client writes only JSON itself.
+            body=json.dumps(body) if verb == "create" else body,
             auth_settings=["BearerToken"],
         )
         try:
@@ -198,7 +203,11 @@ _METHODS = {
     "get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT", "patch": "PATCH",
     "merge": "PATCH", "delete": "DELETE",
 }  # fmt: skip
-_BODIES = {"patch": "application/apply-patch+yaml", "merge": "application/merge-patch+json"}
+_BODIES = {
+    "create": "application/yaml",
+    "patch": "application/apply-patch+yaml",
+    "merge": "application/merge-patch+json",
+}
 _WORDS = {"merge": "patch"}
 
 
