@@ -320,7 +320,7 @@ def _arguments(launch: Launch, port: int, run_dir: Path) -> list[str]:
         *("--host", "127.0.0.1", "--port", str(port)),
         *("--context-length", "512", "--max-total-tokens", "4096", "--max-running-requests", "8"),
         *("--mem-fraction-static", "0.5", "--decode-log-interval", "1000"),
-        *("--enable-metrics", *(("--skip-server-warmup",) if launch.plugin else ())),
+        *("--enable-metrics", "--skip-server-warmup"),
     ]
     if not launch.drafter:
         return [*common, *launch.arguments]
