@@ -170,6 +170,9 @@ class Story:
         """Take over the operator's verdict from the revision's record."""
         verdict = install.verdict(NAMESPACE, SERVER, chapter.version[:2])
         chapter.reason, chapter.verdict = verdict.reason, unix(verdict.at)
+        if chapter.back and chapter.verdict and chapter.back < chapter.verdict:
+            # The agent's own verdict; the operator wrote it down later.
+            chapter.verdict = chapter.back - (chapter.back_seconds or 0)
         chapter.verify_calls = verdict.calls
         chapter.sentence = verdict.message
 
