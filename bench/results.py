@@ -21,11 +21,15 @@ class Row:
     against: str = ""
     n: int = 1
     spread: str = ""
+    least: bool = False
+    """Whether the bar is the least that is wanted, and not the most."""
 
     @property
     def met(self) -> bool | None:
-        """Whether the value is at most the bar."""
-        return None if self.bar is None else self.value <= self.bar
+        """Whether the value is at most the bar, or at least."""
+        if self.bar is None:
+            return None
+        return self.value >= self.bar if self.least else self.value <= self.bar
 
 
 def measured(row: str, values: list[float], unit: str, bar: float | None = None, against: str = "") -> Row:
@@ -40,5 +44,10 @@ def write(name: str, rows: list[Row]) -> None:
     content = [asdict(row) | {"met": row.met} for row in rows]
     (FOLDER / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
     for row in rows:
-        bar = "" if row.bar is None else f"bar {row.bar:g} {row.unit}, {'met' if row.met else 'NOT MET'}"
-        print(f"{row.row:58} {row.value:>9g} {row.unit:3} {bar:22} n={row.n} {row.spread}")
+        limit = ">=" if row.least else "<="
+        bar = (
+            ""
+            if row.bar is None
+            else f"bar {limit} {row.bar:g} {row.unit}, {'met' if row.met else 'NOT MET'}"
+        )
+        print(f"{row.row:66} {row.value:>9g} {row.unit:5} {bar:26} n={row.n} {row.spread}")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 
 import pytest
+from tests.support import load
 from tests.support.engine import STEPS, Engine, EngineSlot, Launch
-from tests.support.models.codes import FIRST_TEXT, WIDTH
 
-_numbers = count()
+_prompts = load.prompts()
 
 
 @pytest.fixture(scope="session")
@@ -36,11 +35,5 @@ def engine(slot: EngineSlot) -> Engine:
 
 @pytest.fixture
 def prompts() -> Iterator[list[int]]:
-    """Endless prompts of ten tokens that no test has used before, so that none meets the cache."""
-    return map(_prompt, _numbers)
-
-
-def _prompt(number: int) -> list[int]:
-    text = WIDTH - FIRST_TEXT
-    head = [FIRST_TEXT + number % text, FIRST_TEXT + number // text % text]
-    return [*head, *(FIRST_TEXT + (number * 7 + place * 11) % text for place in range(8))]
+    """Endless prompts that no test has used before, so that none meets the cache."""
+    return _prompts

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
 from tests.support.engine import Engine, models
+from tests.support.load import Load, Watch
 from tests.support.models import DrafterShape, answer, drafter, expected_accept_length, simulate
 
 from specdec.engine.loopback import Commit
@@ -112,34 +112,10 @@ def _target_checksums(engine: Engine) -> dict[str, str]:
 
 
 def test_swaps_under_load_fail_no_request_and_change_no_answer(engine: Engine, prompts):
-    wrong: list[str] = []
-    answered = 0
-    lock, over = threading.Lock(), threading.Event()
-
-    def client() -> None:
-        nonlocal answered
-        while not over.is_set():
-            with lock:
-                prompt = next(prompts)
-            try:
-                right = engine.generate(prompt, 60).tokens == answer(prompt[-1], 60)
-            except Exception as error:  # noqa: BLE001 - any failure counts
-                wrong.append(repr(error))
-                continue
-            with lock:
-                answered += 1
-            if not right:
-                wrong.append(f"changed answer to {prompt}")
-
-    clients = [threading.Thread(target=client) for _ in range(3)]
-    for thread in clients:
-        thread.start()
-    outcomes = [engine.swap(name) for name in ("q40", "good", "dead", "q70", "good")]
-    over.set()
-    for thread in clients:
-        thread.join(60)
-    assert wrong == []
-    assert answered >= 3
+    watch = Watch(engine, 60)
+    with Load(watch.ask, 3, prompts) as load:
+        outcomes = [engine.swap(name) for name in ("q40", "good", "dead", "q70", "good")]
+    assert (load.failed, watch.changed) == ([], [])
     assert all(outcome.state == "done" for outcome in outcomes)
     assert any(outcome.in_flight > 0 for outcome in outcomes)
     assert engine.counters(source=Source.CARRIED).calls > 0

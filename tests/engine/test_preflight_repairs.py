@@ -1,50 +1,79 @@
 """Drafters with faults that need no change of weights: the real engine serves them as well as a sound one.
 
-Either converted, or as they are, with the agent's overlay in between: at the start and by a swap.
+Each is tried three ways: as it is, which the engine refuses or drafts nothing with; with the agent's overlay in
+between; and as the copy that `kubectl specdec convert` writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.engine import Engine, EngineSlot, Launch, models
-from tests.support.models import answer, drafter, expected_accept_length, simulate
-from tests.support.models.mendable import BUILDERS, as_speculators_saves_it
+from click.testing import CliRunner
+from tests.support.engine import Engine, EngineSlot, Launch, failing_start, models
+from tests.support.models import DrafterShape, answer, drafter, expected_accept_length, mendable, simulate
+from tests.support.models.mendable import SWAPPED, Mendable
 
+from specdec.cli.main import specdec
 from specdec.engine.agent.judging import survey
 from specdec.engine.agent.staging import Overlay, make_overlay
 from specdec.engine.loopback import Commit
 from specdec.engine.protocol import DrafterRef
-from specdec.preflight.convert import convert
-from specdec.preflight.preflight import RepairMode, Request, preflight
-from specdec.preflight.repair import Into
-from specdec.preflight.source import LocalFolder
 
 pytestmark = pytest.mark.engine
 
 VERSION = "0.5.23"
 TOKENS = 41
-QUALITY = 0.7
+ANSWERS = 6
 
 
-def asked(drafter_folder: Path, **options) -> Request:
-    return Request(LocalFolder(drafter_folder), LocalFolder(models()["kimi"]), VERSION, **options)
-
-
-def overlay_of(folder: Path, state: Path) -> Overlay:
+def overlay_of(folder: Path) -> Overlay:
     """Judge and link a drafter as the agent does before every start and swap."""
-    around = survey(models()["kimi"], VERSION, (), {}, 3)
+    around = survey(models()["kimi"], VERSION, ("--context-length", "512"), {}, 3)
     reference = DrafterRef(revision=folder.name, version="v", path=str(folder))
-    return make_overlay(state, folder.parent, reference, around)
+    return make_overlay(folder.parent / "state", folder.parent, reference, around)
 
 
-def check_acceptance(engine: Engine, prompts: Iterator[list[int]], quality: float = QUALITY) -> None:
+def converted(folder: Path, name: str, one: Mendable | None = None) -> Path:
+    """Write a mended copy as a person does."""
+    copy = folder.parent / f"{name}-converted"
+    words = [
+        "convert",
+        "--drafter",
+        folder,
+        "--target",
+        models()["kimi"],
+        "--engine-version",
+        VERSION,
+        "--to",
+        copy,
+    ]
+    if one is not None and one.convention is not None:
+        words += ["--convention", one.convention.value]
+    result = CliRunner().invoke(specdec, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return copy
+
+
+def serve(engine: Engine, folder: Path, name: str) -> None:
+    """Swap a folder in."""
+    staged = engine.stage(folder, name)
+    assert staged.state == "done", staged.message
+    assert engine.order(Commit(stage=staged.number)).state == "done"
+
+
+def check_acceptance(
+    engine: Engine,
+    prompts: Iterator[list[int]],
+    quality: float = mendable.QUALITY,
+    before: tuple[int, ...] = (),
+) -> None:
     """Each answer has exactly the correct drafts that its quality computes, and not those of a perfect one."""
     calls = drafts = 0
-    for _ in range(8):
-        prompt = next(prompts)
+    for _ in range(ANSWERS):
+        prompt = [*before, *next(prompts)]
         generation = engine.generate(prompt, TOKENS)
         assert generation.tokens == answer(prompt[-1], TOKENS)
         assert generation.drafts == sum(simulate(prompt[-1], TOKENS, quality))
@@ -52,42 +81,121 @@ def check_acceptance(engine: Engine, prompts: Iterator[list[int]], quality: floa
     assert 1 + drafts / calls == pytest.approx(expected_accept_length(quality), abs=0.4)
 
 
-def test_a_converted_drafter_reaches_its_computed_acceptance(slot: EngineSlot, prompts, tmp_path: Path):
-    source, mended = tmp_path / "source", tmp_path / "mended"
-    as_speculators_saves_it(source)
-    outcome = preflight(asked(source, into=Into.FILES))
-    assert outcome.report.blocking == ()
-    assert {repair.code for repair in outcome.report.repairs} == {
-        "SpeculatorsNotConverted", "ParametersNotFed", "LayersDiffer", "TokenMapAbsolute"
-    }  # fmt: skip
-    convert(LocalFolder(source), outcome.mended, mended)
-    assert preflight(asked(mended, repair=RepairMode.NEVER)).report.findings == ()
-    models()["mended"] = mended
-    check_acceptance(slot.use(Launch("mended")), prompts)
+def check_nothing_accepted(
+    engine: Engine, prompts: Iterator[list[int]], before: tuple[int, ...] = ()
+) -> None:
+    """Answers are right, and hardly a draft is: what users get who are not told of the fault."""
+    generations = [engine.generate([*before, *next(prompts)], TOKENS) for _ in range(ANSWERS)]
+    drafts, calls = (sum(getattr(each, name) for each in generations) for name in ("drafts", "calls"))
+    assert 1 + drafts / calls < 1.1
 
 
-def test_the_same_drafter_is_mended_while_it_loads_at_the_start(slot: EngineSlot, prompts, tmp_path: Path):
-    as_speculators_saves_it(tmp_path / "source")
-    before = (tmp_path / "source" / "model.safetensors").read_bytes()
-    models()["overlaid"] = overlay_of(tmp_path / "source", tmp_path / "state").folder
-    engine = slot.use(Launch("overlaid"))
-    assert "overlay" in engine.report().patches
-    assert "overlay.json: 15 renames, 1 transforms, 0 drops" in engine.log.read_text()
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for drafters that engines start with: they are read again while the engine runs."""
+    return tmp_path_factory.mktemp("mendable")
+
+
+@pytest.fixture
+def trained_elsewhere(slot: EngineSlot, built: Path) -> Engine:
+    """Engine that was started on the overlay of a drafter of speculators, trained on other layers than the default."""
+    folder = built / "speculators"
+    if not folder.exists():
+        mendable.speculators_without_ids(folder)
+    models()["speculators"] = overlay_of(folder).folder
+    return slot.use(Launch("speculators"))
+
+
+def test_a_drafter_is_mended_while_it_loads_at_the_start(trained_elsewhere: Engine, prompts, built: Path):
+    assert "overlay" in trained_elsewhere.report().patches
+    assert "overlay.json: 15 renames, 1 transforms, 0 drops" in trained_elsewhere.log.read_text()
+    check_acceptance(trained_elsewhere, prompts)
+    fresh = built / "again"
+    mendable.speculators_without_ids(fresh)
+    name = "model.safetensors"
+    assert (built / "speculators" / name).read_bytes() == (fresh / name).read_bytes(), (
+        "the source is untouched"
+    )
+
+
+@pytest.mark.parametrize("name", SWAPPED)
+def test_a_drafter_is_refused_as_it_is_and_reaches_its_acceptance_mended(
+    trained_elsewhere: Engine, prompts, tmp_path: Path, name: str
+):
+    engine, one, folder = trained_elsewhere, SWAPPED[name], tmp_path / name
+    one.build(folder)
+    refused = engine.stage(folder, name)
+    assert (refused.state, refused.reason) == ("refused", one.refused), refused.message
+    if one.convention is None:
+        # What a person has to say can't be said to the agent yet, only to the command.
+        overlay = overlay_of(folder)
+        assert overlay.repairs
+        serve(engine, overlay.folder, f"{name}-overlaid")
+        check_acceptance(engine, prompts)
+    serve(engine, converted(folder, name, one), f"{name}-converted")
     check_acceptance(engine, prompts)
-    assert (tmp_path / "source" / "model.safetensors").read_bytes() == before
 
 
-@pytest.mark.parametrize("name", BUILDERS)
-def test_a_drafter_is_mended_while_it_is_swapped_in(engine: Engine, prompts, tmp_path: Path, name: str):
-    BUILDERS[name](tmp_path / name, QUALITY)
-    # Without its overlay the plugin refuses it, so the overlay is what makes it serve.
-    assert engine.stage(tmp_path / name, name).state == "refused"
-    overlay = overlay_of(tmp_path / name, tmp_path / "state")
-    assert overlay.repairs
-    staged = engine.stage(overlay.folder, name)
-    assert staged.state == "done", staged.message
-    assert engine.order(Commit(stage=staged.number)).state == "done"
-    check_acceptance(engine, prompts)
+def test_norm_flags_a_window_and_a_context_are_given_to_the_engine(slot: EngineSlot, prompts, built: Path):
+    mendable.normed(built / "normed")
+    overlay = overlay_of(built / "normed")
+    models()["normed"] = overlay.folder
+    engine = slot.use(Launch("normed", arguments=overlay.arguments, environment=overlay.environment))
+    check_acceptance(engine, prompts, before=mendable.FAR)
+    serve(engine, converted(built / "normed", "normed"), "normed-converted")
+    check_acceptance(engine, prompts, before=mendable.FAR)
+
+
+def test_a_drafter_without_a_head_takes_the_targets(slot: EngineSlot, prompts, built: Path, tmp_path: Path):
+    mendable.headless(built / "headless")
+    models()["headless"] = overlay_of(built / "headless").folder
+    engine = slot.use(Launch("headless"))
+    check_acceptance(engine, prompts, 1.0)
+    serve(engine, converted(built / "headless", "headless"), "headless-converted")
+    check_acceptance(engine, prompts, 1.0)
+    mendable.headless_with_a_copy(tmp_path / "copied")
+    serve(engine, overlay_of(tmp_path / "copied").folder, "copied-overlaid")
+    check_acceptance(engine, prompts, 1.0)
+    serve(engine, converted(tmp_path / "copied", "copied"), "copied-converted")
+    check_acceptance(engine, prompts, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("build", "said"), [(mendable.normed, "derived context_length"), (mendable.null_width, "TypeError")]
+)
+def test_what_a_swap_would_not_notice_ends_a_start_on_it_as_it_is(
+    slot: EngineSlot, tmp_path: Path, build: Callable[[Path], object], said: str
+):
+    slot.clear()
+    build(tmp_path)
+    models()["unmended"] = tmp_path
+    with failing_start(Launch("unmended")) as engine:
+        assert engine.process.returncode != 0
+        assert said in engine.log.read_text()
+
+
+def test_norms_without_their_flags_are_refused(engine: Engine, tmp_path: Path):
+    mendable.normed(tmp_path)
+    shutil.copy(models()["good"] / "config.json", tmp_path)
+    outcome = engine.stage(tmp_path, "unflagged")
+    assert (outcome.state, outcome.reason) == ("refused", "TensorsNotConsumed")
+    assert "input_norm.weight" in outcome.message
+    assert "fc_norm.0.weight" in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("shape", "before"),
+    [(mendable.SHAPE, ()), (None, mendable.FAR)],
+    ids=["other layers", "no window"],
+)
+def test_weights_that_the_engine_is_not_told_how_to_feed_draft_nothing(
+    engine: Engine, prompts, tmp_path: Path, shape: DrafterShape | None, before: tuple[int, ...]
+):
+    drafter(tmp_path, shape)
+    if shape is None:
+        mendable.save_weights(tmp_path / "model.safetensors", mendable.poisoned(DrafterShape()))
+    serve(engine, tmp_path, "untold")
+    check_nothing_accepted(engine, prompts, before)
 
 
 def test_rules_that_the_plugin_does_not_know_refuse_the_drafter(engine: Engine, prompts, tmp_path: Path):

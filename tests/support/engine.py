@@ -1,11 +1,12 @@
 """The real engine on the host's CPU, with our plugin, for tests: started, asked, ordered about and ended.
 
 It is the SGLang that `images/engine-cpu` installs into `$SPECDEC_CACHE/engine`, started as the agent starts it.
-At most one runs at a time (:class:`EngineSlot`): the tests' machine may have two cores.
+Tests run at most one at a time (:class:`EngineSlot`): their machine may have two cores.
 """
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import secrets
@@ -54,6 +55,9 @@ class Launch:
     """Name of a tiny model; "" starts without speculative arguments."""
     drafting: Drafting = Drafting.ON
     arguments: tuple[str, ...] = ()
+    environment: frozenset[tuple[str, str]] = frozenset()
+    plugin: bool = True
+    """Without it SGLang runs as it is, and drafts a fixed number of tokens."""
 
 
 @dataclass(frozen=True)
@@ -82,25 +86,30 @@ class Engine:
         self, path: str, body: Any = None, *, secret: str | None = "", method: str | None = None
     ) -> tuple[int, bytes]:
         """Send one HTTP request; `secret` is the agent's unless given, None sends none."""
+        try:
+            with self._open(path, body, secret=secret, method=method) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+    def _open(
+        self, path: str, body: Any, *, secret: str | None = "", method: str | None = None
+    ) -> http.client.HTTPResponse:
         headers = {"content-type": "application/json"}
         if secret is not None:
             headers[loopback.SECRET_HEADER] = secret or self.secret
         data = None if body is None else json.dumps(body).encode()
         url = f"http://127.0.0.1:{self.port}{path}"
         request = urllib.request.Request(url, data=data, headers=headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=REQUEST_SECONDS) as answer:
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read()
+        opened: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=REQUEST_SECONDS)
+        return opened
 
     def generate(
         self, prompt: list[int], tokens: int = 40, rid: str | None = None, *, temperature: float = 0
     ) -> Generation:
         """Ask for an answer of so many tokens, a greedy one unless a temperature is given."""
-        sampling = {"max_new_tokens": tokens, "temperature": temperature, "ignore_eos": True}
-        body = {"input_ids": prompt, "sampling_params": sampling} | ({"rid": rid} if rid else {})
+        body = _asked(prompt, tokens, temperature) | ({"rid": rid} if rid else {})
         status, answer = self.request("/generate", body)
         if status != 200:
             raise RuntimeError(f"/generate answered {status}: {answer!r}")
@@ -112,6 +121,16 @@ class Engine:
             meta.get("spec_num_correct_drafts", 0),
             meta["cached_tokens"],
         )
+
+    def stream(self, prompt: list[int], tokens: int) -> Iterator[list[int]]:
+        """Ask for the same, and yield all of the answer so far whenever a part of it comes."""
+        with self._open("/generate", _asked(prompt, tokens) | {"stream": True}) as answer:
+            for line in answer:
+                if line.startswith(b"data: {"):
+                    document = json.loads(line.removeprefix(b"data: "))
+                    if "error" in document:
+                        raise RuntimeError(f"/generate broke off: {document['error']}")
+                    yield document["output_ids"]
 
     def report(self) -> loopback.Report:
         """Ask the plugin in the scheduler."""
@@ -190,7 +209,7 @@ class EngineSlot:
         if self._engine is None or self._launch != launch or self._engine.process.poll() is not None:
             self.clear()
             engine = start(launch)
-            wait_until_serving(engine)
+            wait_until_serving(engine, plugin=launch.plugin)
             self._launch, self._engine = launch, engine
         return self._engine
 
@@ -216,14 +235,19 @@ def start(launch: Launch) -> Engine:
     secret, prefix = secrets.token_hex(16), f"probe-{secrets.token_hex(8)}-"
     BUILD.mkdir(exist_ok=True)
     log = BUILD / f"engine-{launch.drafter or 'plain'}-{port}.log"
-    environment = {
-        **os.environ,
-        **profile["env"],
+    own = {
         loopback.RUN_DIR: str(run_dir),
         loopback.SECRET: secret,
         loopback.PROBE_PREFIX: prefix,
         loopback.REVISION: launch.drafter,
         loopback.DRAFTING: launch.drafting.value,
+    }
+    environment = {
+        **os.environ,
+        **profile["env"],
+        # SGLang loads the plugins that are named; none has this name.
+        **(own if launch.plugin else {"SGLANG_PLUGINS": "none"}),
+        **dict(launch.environment),
     }
     command = [
         str(PYTHON),
@@ -244,22 +268,24 @@ def start(launch: Launch) -> Engine:
     return Engine(process, port, run_dir, log, secret, prefix)
 
 
-def wait_until_serving(engine: Engine) -> None:
+def wait_until_serving(engine: Engine, *, plugin: bool = True) -> None:
     """Wait until the engine has answered a request; its end or the deadline raises with the log's tail."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if engine.process.poll() is not None:
             raise EngineEndedError(f"the engine ended with {engine.process.returncode}:\n{tail(engine.log)}")
-        if (engine.run_dir / "scheduler-0.sock").exists():
-            try:
-                status, _ = engine.request("/health")
-            except OSError:
-                status = 0
-            if status == 200:
-                return
+        if (not plugin or (engine.run_dir / "scheduler-0.sock").exists()) and _is_healthy(engine):
+            return
         time.sleep(0.2)
     engine.stop()
     raise TimeoutError(f"the engine did not serve within {START_SECONDS} s:\n{tail(engine.log)}")
+
+
+def _is_healthy(engine: Engine) -> bool:
+    try:
+        return engine.request("/health")[0] == 200
+    except OSError:
+        return False
 
 
 def start_report(engine: Engine) -> loopback.StartReport:
@@ -270,6 +296,11 @@ def start_report(engine: Engine) -> loopback.StartReport:
 def tail(log: Path, lines: int = 30) -> str:
     """Last lines of a log."""
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _asked(prompt: list[int], tokens: int, temperature: float = 0) -> dict[str, Any]:
+    sampling = {"max_new_tokens": tokens, "temperature": temperature, "ignore_eos": True}
+    return {"input_ids": prompt, "sampling_params": sampling}
 
 
 @contextmanager
@@ -295,6 +326,7 @@ def _arguments(launch: Launch, port: int, run_dir: Path) -> list[str]:
         return [*common, *launch.arguments]
     adaptive = run_dir / "adaptive.json"
     adaptive.write_text(json.dumps({"1": {"candidate_steps": [0, STEPS]}}))
+    switching = ("--speculative-adaptive", "--speculative-adaptive-config", str(adaptive))
     return [
         *common,
         *("--speculative-algorithm", "EAGLE3"),
@@ -302,7 +334,7 @@ def _arguments(launch: Launch, port: int, run_dir: Path) -> list[str]:
         *("--speculative-draft-model-quantization", "unquant"),
         *("--speculative-num-steps", str(STEPS), "--speculative-eagle-topk", "1"),
         *("--speculative-num-draft-tokens", str(STEPS + 1)),
-        *("--speculative-adaptive", "--speculative-adaptive-config", str(adaptive)),
+        *(switching if launch.plugin else ()),
         *launch.arguments,
     ]
 
@@ -318,11 +350,13 @@ def _check_installed() -> None:
 
 
 def _free_port() -> int:
-    for port in range(FIRST_PORT, FIRST_PORT + 1000):
+    # An engine binds its port late: two runs of tests on one machine must not find the same one free.
+    first = FIRST_PORT + os.getpid() % 1000
+    for port in range(first, first + 1000):
         with socket.socket() as candidate:
             try:
                 candidate.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return port
-    raise RuntimeError(f"no free port from {FIRST_PORT} on")
+    raise RuntimeError(f"no free port from {first} on")

@@ -84,7 +84,8 @@ def _convert_speculators(mended: Mended, config: dict[str, Any]) -> Mended:
             "target_hidden_size", "embed_requires_grad")  # fmt: skip
     flat = {
         **{key: value for key, value in inner.items() if key not in UNREAD},
-        **{key: config[key] for key in kept if config.get(key) is not None},
+        # A flag that is off is as good as absent, and a swap wants equal configs.
+        **{key: config[key] for key in kept if config.get(key) not in (None, False)},
         "architectures": [LLAMA],
         "model_type": "llama",
         "tie_word_embeddings": False,
@@ -138,7 +139,8 @@ def _move_ids(mended: Mended, config: dict[str, Any]) -> Mended:
     ):
         return mended
     eagle = {**drafter.eagle_config, LAYER_IDS: list(drafter.top_ids)}
-    said = f"{LAYER_IDS} was copied into eagle_config, the only place where SGLang captures from"
+    del config[LAYER_IDS]
+    said = f"{LAYER_IDS} was moved into eagle_config, the only place where SGLang captures from"
     return mended.with_config("LayerIdsElsewhere", said, config | {"eagle_config": eagle})
 
 
