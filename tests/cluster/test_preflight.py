@@ -103,10 +103,15 @@ def test_what_an_engine_takes_in_place_is_judged_by_its_agent_and_by_no_job(name
 
 def test_without_a_preflight_the_engine_refuses_it_while_loading(namespace: str):
     apply_server(server(namespace, "renamed", "v5", preflight={"mode": "Off"}))
-    thing = wait_condition("kimi", namespace, "Stalled", "True", 60)
-    assert condition(thing, "PreflightPassed")["reason"] == "PreflightOff"
-    refusal = condition(thing, "DrafterCurrent")
-    assert refusal["reason"] == "DrafterRejected"
+
+    def refused() -> dict[str, str] | None:
+        thing = get("sds", "kimi", namespace)
+        off = condition(thing, "PreflightPassed")["reason"] == "PreflightOff"
+        told = condition(thing, "DrafterCurrent")
+        return told if off and told["reason"] == "DrafterRejected" else None
+
+    refusal = wait_for("the engine to refuse v5", 60, refused)
     assert "preflight:" not in refusal["message"]
+    assert condition(get("sds", "kimi", namespace), "Stalled")["status"] == "True"
     assert len(engine_pods(namespace)) == 1
     assert restarts(namespace) == 0

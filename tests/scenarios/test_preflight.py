@@ -86,7 +86,10 @@ def test_warn_says_what_was_found_and_goes_on(settled: Scenario):
 def test_off_leaves_it_to_the_load_and_restarts_nothing(settled: Scenario):
     settled.when.drafter("bad").time(30)
     settled.then.event("Refused", "preflight: ParametersNotFed", times=1)
-    settled.when.spec(preflight={"mode": "Off"}).time(30)
+    settled.when.spec(preflight={"mode": "Off"})
+    settled.cluster.reconcile()
+    settled.then.condition("DrafterCurrent", "False", "RollingOut").condition("Stalled", "False")
+    settled.when.time(30)
     settled.then.condition("PreflightPassed", "Unknown", "PreflightOff")
     settled.then.event("Refused", "24 tensors of the checkpoint fit no parameter", times=1)
     settled.then.serves("v1").pods_made(1).quiet()

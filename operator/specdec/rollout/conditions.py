@@ -253,6 +253,8 @@ def _unable(done: Pass) -> str:
         ended = status.candidate
         if ended is None or ended.state != "Refused" or aimed is None or ended.revision != aimed.name:
             continue
+        if preflight.of_an_earlier_trial(status, aimed):
+            continue  # the next Swap is on its way
         if not done.current and status.phase is Phase.SERVING:
             return f"{pod.name}: {ended.reason}: {ended.message}"
     return ""
