@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tests.support.models.drafter import DrafterShape, drafter
-from tests.support.models.mendable import layers_0
+from tests.support.models.drafter import DrafterShape, drafter, weights
+from tests.support.models.folder import save_weights
 from tests.support.models.target import kimi
 
 _SHAPES = {
@@ -25,7 +25,10 @@ _SHAPES = {
 
 
 def _layers_0(folder: Path) -> Path:
-    layers_0(folder)
+    """Write q70 with other names, so that it can be swapped in for it."""
+    drafter(folder, _SHAPES["q70"])
+    named = weights(DrafterShape(quality=0.7, prefix="layers.0"))
+    save_weights(folder / "model.safetensors", {f"module.{name}": tensor for name, tensor in named.items()})
     return folder
 
 
