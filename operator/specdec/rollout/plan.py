@@ -40,7 +40,7 @@ def plan(world: World, evidence: Evidence, now: float) -> Plan:
     if held(scene, aim):
         waiting = _worded(Pass(scene, aim, None, found, answer=answer))
         return replace(waiting, objects=(*_changed(scene), *_preflight(scene, aim)))
-    return _decided(scene, found, answer, blocked=blocked)
+    return _decided(scene, aim, found, answer, blocked=blocked)
 
 
 def wished(world: World, *, blocked: bool) -> tuple[tuple[RevisionRecord, ...], RevisionRecord]:
@@ -63,8 +63,7 @@ def _settled(scene: Scene) -> Scene:
     return replace(scene, records=records, desired=desired)
 
 
-def _decided(scene: Scene, found: tuple[Finding, ...], answer: str, *, blocked: bool) -> Plan:
-    aim = choose(scene)
+def _decided(scene: Scene, aim: Aim, found: tuple[Finding, ...], answer: str, *, blocked: bool) -> Plan:
     standing = scene.plan
     launch = standing if blocked and standing is not None else next_plan(scene, aim)
     record = scene.record(launch.revision) or scene.desired
