@@ -12,8 +12,9 @@ from specdec.engine.agent.board import MESSAGE_CHARACTERS
 from specdec.engine.agent.diagnosis import LINE_CHARACTERS, MOST_LINES, diagnose, telling
 from specdec.engine.agent.failures import Blame, Failure
 from specdec.engine.agent.signatures import SIGNATURES
-from specdec.engine.agent.termination import TERMINATION_BYTES, leave, message
+from specdec.engine.agent.termination import leave, message
 from specdec.engine.loopback import StartReport
+from specdec.preflight.report import TERMINATION_BYTES
 
 LOGS = Path(__file__).parents[1] / "data" / "agent" / "logs"
 AROUND, DRAFTER, UNKNOWN = Blame.SURROUNDINGS, Blame.DRAFTER, Blame.UNKNOWN

@@ -35,7 +35,8 @@ def run(models: Path, tmp_path: Path, drafter: str, target: str = "kimi", **wish
     words = tmp_path / "words"
     words.touch()
     environ = {"POD_UID": "u", "MODELS_DIR": str(models), "SPECDEC_PROFILE": str(profile)}
-    code = subject.main({**environ, subject.PLAN: plan.model_dump_json(by_alias=True)}, words)
+    environ["TERMINATION_LOG"] = str(words)
+    code = subject.main({**environ, subject.PLAN: plan.model_dump_json(by_alias=True)})
     return code, words.read_text()
 
 
@@ -92,6 +93,6 @@ def test_a_preflight_that_fails_is_unknown_and_says_so(models, tmp_path, monkeyp
 
 def test_without_a_plan_there_is_no_answer(tmp_path, caplog):
     words = tmp_path / "words"
-    assert subject.main({"POD_UID": "u"}, words) == 1
+    assert subject.main({"POD_UID": "u", "TERMINATION_LOG": str(words)}) == 1
     assert "the preflight can't run" in caplog.text
     assert not words.exists()

@@ -14,13 +14,11 @@ from specdec.rollout.clock import seconds, text
 from specdec.rollout.launch import unjudged
 from specdec.rollout.pace import block_is_why
 from specdec.rollout.passing import Pass
+from specdec.rollout.preflight import Said
 from specdec.rollout.quarantine import rejected
 from specdec.rollout.revisions import drafter_ref, version
 from specdec.rollout.scene import UNDER_WAY, candidate
 from specdec.rollout.world import RevisionRecord
-
-Said = tuple[str, str, str]
-"""Status, reason and message of a condition."""
 
 ROLLING = (Reason.SWAPPING, Reason.JUDGING, Reason.WAITING_FOR_TRAFFIC, Reason.ROLLING_OUT)
 """Reasons of Reconciling to which rollout.progressDeadlineSeconds applies; a slow start has its own deadline."""

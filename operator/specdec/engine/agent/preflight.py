@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -30,11 +29,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("specdec.agent")
 
 PLAN = "SPECDEC_PLAN"
-LAST_WORDS = Path("/dev/termination-log")
-"""Kubernetes' default terminationMessagePath; it keeps 4096 bytes."""
 
 
-def main(environ: Mapping[str, str] = os.environ, words: Path = LAST_WORDS) -> int:
+def main(environ: Mapping[str, str] = os.environ) -> int:
     """Judge what the environment names and write the result; 1 says that nothing could be judged at all."""
     try:
         settings = from_environment(environ)
@@ -47,7 +44,7 @@ def main(environ: Mapping[str, str] = os.environ, words: Path = LAST_WORDS) -> i
         "%s: %s", report.verdict.value, "; ".join(one.sentence for one in report.findings) or "no finding"
     )
     written = result(report, plan.revision, plan.preflight)
-    words.write_text(written.model_dump_json(by_alias=True))
+    settings.termination_log.write_text(written.model_dump_json(by_alias=True))
     return 0
 
 

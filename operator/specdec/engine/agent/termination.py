@@ -9,15 +9,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from specdec.preflight.report import TERMINATION_BYTES
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from specdec.engine.protocol import FailureReport
 
 log = logging.getLogger("specdec.agent")
-
-TERMINATION_BYTES = 4096
-"""What the kubelet keeps of it."""
 
 
 def message(report: FailureReport) -> bytes:
