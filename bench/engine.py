@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+from tests.cluster.tooling import enginevenv
 from tests.support.engine import EngineSlot, Launch
 from tests.support.load import prompts
 
@@ -16,6 +17,7 @@ from bench.results import Row, write
 
 def main() -> None:
     """Measure, print, keep."""
+    enginevenv.install()
     began, rows, asked = time.monotonic(), list[Row](), prompts()
     ours, drafting, plain = slots = [EngineSlot() for _ in range(3)]
     try:
