@@ -104,6 +104,7 @@ REFUSED: dict[str, Spec] = {
     "a confirmation at once": {"rollout": {"confirmWithinSeconds": 0}},
     "an endless cache claim": {"engine": {"cacheClaim": "a" * 64}},
     "a cache claim elsewhere": {"engine": {"cacheClaim": "team-b/cache"}},
+    "prompts of another namespace": {"engine": {"warmupPrompts": "team-b/prompts"}},
     "a cache claim of dots": {"engine": {"cacheClaim": ".."}},
     "a volume that is a path": {"engine": {"volumes": ["/etc"]}},
     "a volume of the host": {"engine": {"volumes": [{"hostPath": {"path": "/"}}]}},

@@ -237,6 +237,7 @@ ENGINES = st.fixed_dictionaries(
         "podLabels": st.dictionaries(TEXTS, TEXTS, max_size=4),
         "volumes": st.lists(TEXTS, max_size=3),
         "cacheClaim": TEXTS,
+        "warmupPrompts": TEXTS,
         "imagePullSecrets": st.lists(TEXTS, max_size=3),
         "memFractionStatic": TEXTS,
         "sharedMemory": TEXTS,

@@ -107,6 +107,16 @@ class Watch:
         """Seconds between two parts of one answer: the scheduler's iterations as a client sees them, sorted."""
         return sorted(later - sooner for times in self.answers for sooner, later in pairwise(times))
 
+    def iteration_during(self, begin: float, end: float) -> float:
+        """Longest of the iterations, as clients see them, that a window touches, seconds."""
+        met = (
+            later - sooner
+            for times in list(self.answers)
+            for sooner, later in pairwise(list(times))
+            if sooner < end and later > begin
+        )
+        return max(met, default=0.0)
+
     def longest_gap(self, begin: float, end: float) -> float:
         """Longest time within a window in which no client got anything, seconds."""
         came = sorted(at for times in self.answers for at in list(times) if begin < at < end)

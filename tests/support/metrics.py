@@ -35,7 +35,7 @@ def plugin_declared() -> list[MetricWrapperBase]:
     with mock.patch.object(prometheus_client, "Counter", apart):
         return [
             found
-            for found in vars(plugin_metrics._Metrics()).values()
+            for found in vars(plugin_metrics.Exposition()).values()
             if isinstance(found, MetricWrapperBase)
         ]
 

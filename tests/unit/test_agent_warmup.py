@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specdec.engine.agent.loopback_client import Reply
+from specdec.engine.agent.loopback_client import Reply, RequestFailedError
 from specdec.engine.agent.prompts import PROMPTS, long
 from specdec.engine.agent.warmup import TOKENS, Baseline, Found, Spent, spent
 from specdec.engine.loopback import Outcome, Report, Steps
@@ -80,13 +80,21 @@ class Engine:
         )
         return Report(rank=0, sglang="0", patches=(), revision="r", steps=3, states=(0, 3), counters=rows)
 
-    async def chat(self, prompt: str, **_: float) -> Reply:
+    async def chat(self, prompt: str, *, image: str = "", **_: float) -> Reply:
+        if image:
+            raise RequestFailedError("SGLang answered 500 to a probe, expected 200: no kernel")
         self.trail.append((self.steps, prompt))
         return Reply("words", (1, 2), (3, 4) if self._ids else ())
 
 
-def baseline(engine: Engine, most_running: int = 8, context: int = 512) -> Baseline:
-    return Baseline(engine, "r", 3, most_running, context)  # type: ignore[arg-type]
+def baseline(
+    engine: Engine,
+    most_running: int = 8,
+    context: int = 512,
+    prompts: tuple[str, ...] = PROMPTS,
+    **more: bool,
+) -> Baseline:
+    return Baseline(engine, "r", 3, most_running, context, prompts, **more)  # type: ignore[arg-type]
 
 
 async def test_both_modes_get_the_same_prompts_in_an_order_that_favours_neither():
@@ -111,6 +119,24 @@ async def test_a_short_context_has_no_long_prompt():
     engine = Engine()
     await baseline(engine, context=128).compare(PROBED, seconds=10)
     assert max(len(prompt) for _, prompt in engine.trail) + TOKENS < 160
+
+
+async def test_the_users_prompts_are_asked_and_taken_again_where_there_are_too_few():
+    engine = Engine()
+    await baseline(engine, prompts=("Translate this.",)).compare(PROBED, seconds=10)
+    short = [prompt for _, prompt in engine.trail if len(prompt) < 50]
+    assert short
+    assert all(prompt.endswith("] Translate this.") for prompt in short)
+    assert len({prompt for _, prompt in engine.trail}) == 4
+
+
+@pytest.mark.parametrize(
+    ("sees", "said"), [(True, "a request with an image failed: SGLang answered 500"), (False, "")]
+)
+async def test_only_a_target_that_sees_is_asked_about_an_image(sees: bool, said: str):
+    _, warmed = await baseline(Engine(), sees=sees).measure(1.0)
+    assert said in warmed.message
+    assert ("image" in warmed.message) is sees
 
 
 async def test_no_time_left_compares_nothing_and_says_so():

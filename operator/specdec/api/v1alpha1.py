@@ -143,6 +143,8 @@ class Engine(ApiModel):
     """A start that makes no progress for this long has failed; a slow start that progresses has not."""
     warmup_seconds: Annotated[int, Field(ge=10, le=3600)] = 300
     """Deadline of the warm-up before a pod gets traffic."""
+    warmup_prompts: Name | None = None
+    """ConfigMap of the namespace whose values are the prompts of warm-up and probes; ordinary ones if left out."""
 
 
 class BaselineMode(StrEnum):

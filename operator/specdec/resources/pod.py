@@ -79,7 +79,7 @@ def _container(engine: Engine, image: str, claims: tuple[str, ...]) -> dict[str,
         "livenessProbe": _probe("/live", period=10, failures=3),
         "readinessProbe": _probe("/ready", period=2, failures=2),
         "securityContext": CONTAINER_SECURITY,
-        "volumeMounts": mounts(claims),
+        "volumeMounts": mounts(engine, claims),
     }
 
 

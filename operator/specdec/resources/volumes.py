@@ -11,6 +11,7 @@ from specdec.rollout.revisions import MODELS
 from specdec.rollout.world import RevisionRecord
 
 PLAN = "/etc/specdec"
+PROMPTS = "/etc/specdec-prompts"
 STATE = "/var/lib/specdec"
 RUN = "/run/specdec"
 _CLAIM = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -47,6 +48,7 @@ def volumes(engine: Engine, config_map: str, claims: tuple[str, ...]) -> list[di
     )
     return [
         {"name": "plan", "configMap": {"name": config_map, "defaultMode": 0o444}},
+        *_prompts(engine),
         *model_volumes(claims),
         {"name": "state", "emptyDir": {}},
         {"name": "run", "emptyDir": {}},
@@ -54,6 +56,14 @@ def volumes(engine: Engine, config_map: str, claims: tuple[str, ...]) -> list[di
         {"name": "tmp", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": engine.shared_memory}},
     ]
+
+
+def _prompts(engine: Engine) -> list[dict[str, Any]]:
+    if engine.warmup_prompts is None:
+        return []
+    # A missing one must not keep a pod from starting: the agent has prompts of its own, and says so.
+    named = {"name": engine.warmup_prompts, "defaultMode": 0o444, "optional": True}
+    return [{"name": "prompts", "configMap": named}]
 
 
 def model_volumes(claims: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -76,11 +86,13 @@ def model_mounts(claims: tuple[str, ...]) -> list[dict[str, Any]]:
     ]
 
 
-def mounts(claims: tuple[str, ...]) -> list[dict[str, Any]]:
+def mounts(engine: Engine, claims: tuple[str, ...]) -> list[dict[str, Any]]:
     """Mounts of the engine container."""
+    prompts = [{"name": "prompts", "mountPath": PROMPTS, "readOnly": True}] if engine.warmup_prompts else []
     writable = {"state": STATE, "run": RUN, "cache": CACHE, "tmp": "/tmp", "shm": "/dev/shm"}  # noqa: S108 - the container's own
     return [
         {"name": "plan", "mountPath": PLAN, "readOnly": True},
+        *prompts,
         *model_mounts(claims),
         *({"name": name, "mountPath": path} for name, path in writable.items()),
     ]

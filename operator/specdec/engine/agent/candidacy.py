@@ -19,6 +19,7 @@ from specdec.engine.agent.jobs import Jobs, SupersededError
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError
 from specdec.engine.agent.mode import Mode
 from specdec.engine.agent.probe import probe
+from specdec.engine.agent.prompts import PROMPTS
 from specdec.engine.agent.times import now_text
 from specdec.engine.protocol import (
     Answer,
@@ -37,7 +38,7 @@ from specdec.engine.protocol import (
 from specdec.preflight.checkpoint import CheckpointRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from specdec.engine.agent.board import Board
     from specdec.engine.agent.failures import Failure
@@ -68,12 +69,14 @@ class Candidacy:
         drafting: Drafting,
         dead: bool,
         degenerate: bool,
+        prompts: Sequence[str] = PROMPTS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.slot = slot
         self.home = home
         self.serving = home
         self.dead = {home.overlay.drafter.revision} if dead else set[str]()
+        self._prompts = prompts
         self._degenerate = degenerate
         """Whether the target's answers were degenerate at the start already."""
         self._board = board
@@ -310,7 +313,10 @@ class Candidacy:
         try:
             await self._draft(self.slot.most_steps)
             finding = await probe(
-                self.slot.loopback, identity=identity, revision=self.serving.overlay.drafter.revision
+                self.slot.loopback,
+                identity=identity,
+                revision=self.serving.overlay.drafter.revision,
+                prompts=self._prompts,
             )
         finally:
             if self._mode.now is Drafting.OFF:

@@ -17,7 +17,7 @@ from specdec.engine.protocol import PreflightResult
 from specdec.preflight.arguments import Arguments, rendered
 from specdec.preflight.capabilities import capabilities
 from specdec.preflight.checkpoint import CheckpointRefusedError
-from specdec.preflight.facts import Case, Target, drafter_of, target_of
+from specdec.preflight.facts import Case, Target, drafter_of, mapping, target_of
 from specdec.preflight.loading import NOTHING, Overlay
 from specdec.preflight.preflight import Request, judge
 from specdec.preflight.reading import read_drafter, read_target
@@ -59,6 +59,11 @@ class Surroundings:
     """Codes that block without any drafter."""
     said: frozenset[Finding] = frozenset()
     """All that is found without one."""
+
+    @property
+    def sees(self) -> bool:
+        """Whether the target takes images."""
+        return self.target is not None and bool(mapping(self.target.config, "vision_config"))
 
 
 @dataclass(frozen=True)

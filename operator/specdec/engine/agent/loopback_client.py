@@ -166,8 +166,8 @@ class Loopback:
                 f"order {number} did not settle within {seconds:.0f} s: is the volume or the engine stuck?"
             ) from error
 
-    async def chat(self, prompt: str, *, max_tokens: int, seconds: float) -> Reply:
-        """Send one greedy chat request of the agent's own.
+    async def chat(self, prompt: str, *, max_tokens: int, seconds: float, image: str = "") -> Reply:
+        """Send one greedy chat request of the agent's own, with an image if a data URL of one is given.
 
         Raises
         ------
@@ -176,8 +176,12 @@ class Loopback:
         EngineUnreachableError
             SGLang did not answer in time.
         """
+        text_and_image = [
+            {"type": "text", "text": prompt},
+            {"type": "image_url", "image_url": {"url": image}},
+        ]
         body = {
-            "messages": [{"role": "user", "content": prompt}],
+            "messages": [{"role": "user", "content": text_and_image if image else prompt}],
             "model": self._model,
             "max_tokens": max_tokens,
             "temperature": 0,

@@ -14,7 +14,7 @@ from specdec.engine.agent.verdict import ENOUGH_CALLS, Tally, decided, degenerat
 from specdec.engine.protocol import ProbeResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from specdec.engine.agent.loopback_client import Loopback
 
@@ -56,7 +56,13 @@ class Finding:
 
 
 async def probe(
-    loopback: Loopback, *, identity: str, revision: str, drafting: bool = True, seconds: float = PROBE_SECONDS
+    loopback: Loopback,
+    *,
+    identity: str,
+    revision: str,
+    prompts: Sequence[str],
+    drafting: bool = True,
+    seconds: float = PROBE_SECONDS,
 ) -> Finding:
     """Send requests until the counters decide, or without drafting until enough were answered.
 
@@ -68,10 +74,8 @@ async def probe(
     began = time.monotonic()
     before = tally((await loopback.report()).counters, revision)
     answers = Answers()
-    prompts = endless()
-    askers = [
-        asyncio.create_task(_ask(loopback, prompts, answers, began + seconds)) for _ in range(CONCURRENT)
-    ]
+    asked = endless(prompts)
+    askers = [asyncio.create_task(_ask(loopback, asked, answers, began + seconds)) for _ in range(CONCURRENT)]
     seen = Tally()
     try:
         while time.monotonic() - began < seconds and not all(asker.done() for asker in askers):

@@ -26,6 +26,8 @@ class Settings(BaseModel):
     """Audience that a command's signature must name."""
     plan_dir: Path = Path("/etc/specdec")
     """Where the launch plan's ConfigMap is mounted."""
+    prompts_dir: Path = Path("/etc/specdec-prompts")
+    """Where the ConfigMap of engine.warmupPrompts is mounted, if one is named."""
     state_dir: Path = Path("/var/lib/specdec")
     """Survives a container's restart, not the pod."""
     run_dir: Path = Path("/run/specdec")

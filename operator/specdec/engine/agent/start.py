@@ -35,15 +35,15 @@ from specdec.engine.agent.launch import (
 from specdec.engine.agent.loopback_client import EngineUnreachableError, Loopback, OrderRefusedError
 from specdec.engine.agent.oom import oom_kills
 from specdec.engine.agent.orphans import end_strays
-from specdec.engine.agent.probe import Finding, probe
+from specdec.engine.agent.prompts import LONGEST_PROMPT, PROMPTS, given
 from specdec.engine.agent.slot import DrafterSlot, Staged, described, link
 from specdec.engine.agent.staging import CHANGED, content_digest, inside, same_contents, unchanged
 from specdec.engine.agent.times import now_text
 from specdec.engine.agent.volumes import on_volume
-from specdec.engine.agent.warmup import LONGEST_PROMPT, Baseline
+from specdec.engine.agent.warmup import Baseline, noting
 from specdec.engine.loopback import START_REPORT, Report, StartReport
 from specdec.engine.plugin import DRAFTER_PATCHES, PATCHES
-from specdec.engine.protocol import Drafting, LaunchPlan, Phase, WarmUp
+from specdec.engine.protocol import Drafting, LaunchPlan, Phase
 from specdec.preflight.arguments import Arguments, parsed
 from specdec.preflight.checkpoint import CheckpointRefusedError
 from specdec.preflight.digest import header_digest
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from specdec.engine.agent.board import Board
     from specdec.engine.agent.phases import Mark
     from specdec.engine.agent.plan import Obeyed
+    from specdec.engine.agent.probe import Finding
     from specdec.engine.agent.settings import Settings
     from specdec.engine.agent.staging import Overlay
 
@@ -105,6 +106,7 @@ class Start:
         self.boot = secrets.token_hex(4)
         self.run_dir = settings.run_dir / self.boot
         self._around: Surroundings | None = None
+        self._prompts: tuple[str, ...] = PROMPTS
         self._overlay: Overlay | None = None
         self._digest: asyncio.Task[str] | None = None
         self._oom_kills = oom_kills()
@@ -271,31 +273,21 @@ class Start:
         )
 
     async def _warm_up(self, loopback: Loopback, report: Report) -> Finding:
-        """Send own requests until VERIFY was reached, or plain decoding if nothing drafts; then compare the two."""
-        began, limit = time.monotonic(), self.plan.warmup_seconds
+        limit = self.plan.warmup_seconds
         waits = f"sending own requests for at most {limit} s"
         self.board.change(phase=Phase.WARMING_UP, message=waits, progress_at=now_text())
-        drafts = report.steps > 0
+        self._prompts, why_own = await asyncio.to_thread(given, self.settings.prompts_dir)
+        sees = self._around is not None and self._around.sees
+        baseline = Baseline(loopback, report.revision, report.steps, *self._bounds(), self._prompts, sees)
         try:
-            finding = await probe(
-                loopback, identity="warmup", revision=report.revision, drafting=drafts, seconds=limit
-            )
-            if not finding.answered:
-                raise failed(
-                    "WarmUpFailed",
-                    finding.result.message or f"no answer within {limit} s, expected one",
-                    Blame.UNKNOWN,
-                )
-            warmup = WarmUp.model_validate(finding.result.model_dump())
-            if drafts and finding.result.passed:
-                baseline = Baseline(loopback, report.revision, report.steps, *self._bounds())
-                warmup = await baseline.compare(
-                    finding.result, seconds=max(0.0, limit - (time.monotonic() - began))
-                )
+            finding, warmup = await baseline.measure(limit)
         except (EngineUnreachableError, OrderRefusedError) as error:
             raise failed("WarmUpFailed", str(error), Blame.UNKNOWN) from error
+        if not finding.answered:
+            said = finding.result.message or f"no answer within {limit} s, expected one"
+            raise failed("WarmUpFailed", said, Blame.UNKNOWN)
         self._load = report.load.sentence if report.load else ""
-        self.board.change(warmup=warmup)
+        self.board.change(warmup=noting(warmup, why_own))
         return finding
 
     def _bounds(self) -> tuple[int, int]:
@@ -334,6 +326,7 @@ class Start:
             drafting=self.drafting,
             dead=finding.dead,
             degenerate=finding.degenerate,
+            prompts=self._prompts,
         )
         try:
             await candidacy.apply_drafting()

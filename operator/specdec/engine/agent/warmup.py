@@ -1,20 +1,24 @@
-"""The warm-up's second half: the same requests with drafting and without, for a first baseline of this start.
+"""The warm-up: first VERIFY, then the same requests with drafting and without, for a first baseline of this start.
 
-The first half (`probe`) has reached VERIFY and found that the drafter drafts. Here each batch size is asked with
+The first half (`probe`) reaches VERIFY and finds that the drafter drafts. Then each batch size is asked with
 drafting and without, in the order on, off, off, on, so that a machine that gets warm or slow favours neither.
-Speeds are of the plugin's counters; the answers of both modes must be the same (`equality`).
+Speeds are of the plugin's counters; the answers of both modes must be the same (`equality`). A target that sees
+is asked about one image.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from specdec.engine.agent.equality import agreement, parting
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError, RequestFailedError
-from specdec.engine.agent.prompts import PROMPTS, long, marked
+from specdec.engine.agent.probe import probe
+from specdec.engine.agent.prompts import IMAGE_PROMPT, LONGEST_PROMPT, image, long, marked
 from specdec.engine.agent.times import now_text
 from specdec.engine.loopback import Steps
 from specdec.engine.protocol import Agreement, Source, Speed, WarmUp
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from specdec.engine.agent.loopback_client import Loopback, Reply
+    from specdec.engine.agent.probe import Finding
     from specdec.engine.protocol import Counters, ProbeResult
 
 log = logging.getLogger("specdec.agent")
@@ -30,12 +35,11 @@ log = logging.getLogger("specdec.agent")
 BATCHES = (1, 4)
 FEWEST = 2
 """Requests of the smallest batch: one alone would rest on one prompt's habit."""
-TOKENS = 48
+TOKENS = 24
+"""Of each answer: enough for a baseline, and little beside the start of any model."""
 BASELINE_SECONDS = 60.0
 """At most; also within what is left of the user's deadline."""
 ORDER_SECONDS = 30.0
-LONGEST_PROMPT = 4000
-"""Characters."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,11 @@ def spent(counters: Iterable[Counters], revision: str, steps: int) -> Spent:
         if (row.source, row.revision, row.steps) == (Source.PROBE, revision, steps):
             return Spent(row.tokens, float(row.seconds), row.calls, row.correct)
     return Spent()
+
+
+def noting(warmup: WarmUp, said: str) -> WarmUp:
+    """Add a sentence to the message."""
+    return warmup.model_copy(update={"message": "; ".join(filter(None, (warmup.message, said)))})
 
 
 @dataclass
@@ -113,6 +122,43 @@ class Baseline:
     """Requests that the engine decodes at once: no batch is larger."""
     context: int
     """Tokens that a prompt and its answer may have together."""
+    prompts: Sequence[str]
+    sees: bool = False
+    """Whether the target takes images."""
+
+    async def measure(self, seconds: float) -> tuple[Finding, WarmUp]:
+        """Send own requests until VERIFY was reached, or plain decoding if nothing drafts; then compare the two.
+
+        Raises
+        ------
+        EngineUnreachableError, OrderRefusedError
+            The plugin gives no report, or drafting could not be switched on again.
+        """
+        until, drafts = time.monotonic() + seconds, self.steps > 0
+        finding = await probe(
+            self.loopback,
+            identity="warmup",
+            revision=self.revision,
+            prompts=self.prompts,
+            drafting=drafts,
+            seconds=seconds,
+        )
+        warmup = WarmUp.model_validate(finding.result.model_dump())
+        if drafts and finding.result.passed:
+            warmup = await self.compare(finding.result, seconds=max(0.0, until - time.monotonic()))
+        if self.sees and finding.answered:
+            warmup = await self._look(warmup, max(0.0, until - time.monotonic()))
+        return finding, warmup
+
+    async def _look(self, warmup: WarmUp, seconds: float) -> WarmUp:
+        """Ask about an image: the vision tower's kernels are then ready before a user needs them."""
+        try:
+            prompt, limit = marked(IMAGE_PROMPT), min(seconds, BASELINE_SECONDS)
+            await self.loopback.chat(prompt, max_tokens=TOKENS, seconds=limit, image=image())
+        except (RequestFailedError, EngineUnreachableError) as error:
+            log.warning("warm-up: a request with an image failed: %s", error)
+            return noting(warmup, f"a request with an image failed: {error}")
+        return warmup
 
     async def compare(self, probed: ProbeResult, *, seconds: float) -> WarmUp:
         """Compare drafting with none for at most so long, and leave drafting on.
@@ -149,11 +195,8 @@ class Baseline:
         """Several domains, the last one long; the same ones for both modes, so that answers can be compared."""
         # A token is a character at least: such a prompt and its answer fit into half the context.
         characters = min(LONGEST_PROMPT, self.context // 2 - TOKENS)
-        texts = (
-            [*PROMPTS[: count - 1], long(characters)]
-            if characters > max(map(len, PROMPTS))
-            else PROMPTS[:count]
-        )
+        own = list(itertools.islice(itertools.cycle(self.prompts), count))
+        texts = [*own[: count - 1], long(characters)] if characters > max(map(len, own)) else own
         return [marked(text) for text in texts]
 
     async def _round(self, found: Found, batch: int, prompts: Sequence[str], *, drafts: bool) -> None:

@@ -4,7 +4,7 @@ Symptom: SGLang's own figures are biased (tokens / verify calls reads 2.00 for a
 answers), book a request at its finish to whichever drafter serves then, and its gauges stick when idle.
 Upstream: SchedulerBatchResultProcessor in 0.5.17 to 0.5.23; `update_spec_metrics` counts overshoot and
 retracted rows, so the rows are masked here as `_resolve_spec_v2_tokens` masks them.
-In force: `Report.counters` rises with traffic; `specdec_verify_calls_total` appears in /metrics.
+In force: `Report.counters` rises with traffic.
 
 The revision is stamped on a batch's result when it is launched: with overlap scheduling the worker may be
 one batch on, and a swap may lie between, when the result is processed. Steps come from the result as well.
@@ -15,7 +15,6 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-from specdec.engine.plugin import metrics
 from specdec.engine.plugin.admission import generation_of
 from specdec.engine.plugin.counters import Drafted, Key, Tally
 from specdec.engine.plugin.hooks import Hook, Patch
@@ -29,14 +28,6 @@ class Stamp(NamedTuple):
     revision: str
     generation: int
     launched: float
-
-
-class Row(NamedTuple):
-    """One request of a batch as it was before its result was processed."""
-
-    request: Any
-    tokens: int
-    place: int
 
 
 _last_processed = 0.0
@@ -56,40 +47,43 @@ def count_result(original: Any, processor: Any, batch: Any, result: Any) -> Any:
     """Around SchedulerBatchResultProcessor.process_batch_result_decode."""
     if not processor.metrics_reporter.is_stats_logging_rank:
         return original(processor, batch, result)
-    rows = [
-        Row(request, len(request.output_ids), place)
-        for place, request in enumerate(batch.reqs)
-        if not (request.is_retracted or request.finished())
+    requests = batch.reqs
+    before = [
+        None if request.is_retracted or request.finished() else len(request.output_ids)
+        for request in requests
     ]
     answer = original(processor, batch, result)
-    _book(engine(), rows, result)
+    _book(engine(), requests, before, result)
     return answer
 
 
-def _book(state: Engine, rows: list[Row], result: Any) -> None:
+def _book(state: Engine, requests: list[Any], before: list[int | None], result: Any) -> None:
+    """Add a batch's rows; `before` has each one's tokens until now, None for a row that does not count."""
     stamp: Stamp = result.specdec_stamp
     steps = max(0, (result.speculative_num_draft_tokens or 1) - 1)
     correct = result.num_correct_drafts_per_req_cpu if steps else None
-    seconds = _wall_seconds(stamp)
-    tallies = {source: (Key(stamp.revision, steps, source), Tally(steps)) for source in Source}
-    finished = []
-    for request, before, place in rows:
-        key, tally = tallies[_source(state, stamp, request)]
+    tallies: dict[Source, tuple[Key, Tally]] = {}
+    finished, booked = [], 0
+    for place, (request, tokens) in enumerate(zip(requests, before, strict=True)):
+        if tokens is None:
+            continue
+        booked += 1
+        source = _source(state, stamp, request)
+        if source not in tallies:
+            tallies[source] = Key(stamp.revision, steps, source), Tally(steps)
+        key, tally = tallies[source]
         drafts = min(correct[place], steps) if correct is not None else 0
-        tally.add(drafts, _kept(request) - before)
+        tally.add(drafts, _kept(request) - tokens)
         if steps:
             _remember(request, key, drafts)
         if request.finished():
             finished.append(request)
+    seconds = _wall_seconds(stamp)
     with state.counters:
         for key, tally in tallies.values():
-            if tally.rows:
-                state.counters.add_batch(key, tally, seconds, len(rows))
+            state.counters.add_batch(key, tally, seconds, booked)
         for request in finished:
             state.counters.add_finished(getattr(request, "specdec_drafted", {}))
-    for key, tally in tallies.values():
-        if tally.rows:
-            metrics.add(key, tally)
 
 
 def _remember(request: Any, key: Key, drafts: int) -> None:

@@ -26,13 +26,15 @@ _LAYER = "sglang.srt.models.llama_eagle3.LlamaDecoderLayer"
 def mark_layer(original: Any, layer: Any, config: Any, *args: Any, **kwargs: Any) -> None:
     """Around LlamaDecoderLayer.__init__: only a first layer whose config has the key is changed."""
     original(layer, config, *args, **kwargs)
-    layer.specdec_norm = None
     if not (getattr(config, KEY, False) and layer.is_input_layer):
         return
-    norm = layer.hidden_norm
-    # Kept as a bound method: a module in a second attribute would be a second parameter to load.
-    layer.specdec_norm = norm.forward
-    norm.forward = pass_on
+    # Bound methods only: a module in a second attribute would be a second parameter to load.
+    norm, run = layer.hidden_norm.forward, layer.forward
+
+    def norm_first(positions: Any, embeds: Any, hidden_states: Any, *args: Any, **kwargs: Any) -> Any:
+        return run(positions, embeds, norm(hidden_states), *args, **kwargs)
+
+    layer.forward, layer.hidden_norm.forward = norm_first, pass_on
     log.info("%s: the drafter's first layer takes its residual after its norm", KEY)
 
 
@@ -41,19 +43,4 @@ def pass_on(normed: Any) -> Any:
     return normed
 
 
-def norm_first(
-    original: Any, layer: Any, positions: Any, embeds: Any, hidden_states: Any, *args: Any, **kwargs: Any
-) -> Any:
-    """Around LlamaDecoderLayer.forward."""
-    if layer.specdec_norm is not None:
-        hidden_states = layer.specdec_norm(hidden_states)
-    return original(layer, positions, embeds, hidden_states, *args, **kwargs)
-
-
-PATCH = Patch(
-    KEY,
-    (
-        Hook(f"{_LAYER}.__init__", mark_layer, ("self", "config")),
-        Hook(f"{_LAYER}.forward", norm_first, ("self", "positions", "embeds", "hidden_states")),
-    ),
-)
+PATCH = Patch(KEY, (Hook(f"{_LAYER}.__init__", mark_layer, ("self", "config")),))

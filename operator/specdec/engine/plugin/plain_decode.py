@@ -108,7 +108,10 @@ def generate(
     original: Any, worker: Any, batch: Any, on_publish: Any = None, *args: Any, **kwargs: Any
 ) -> Any:
     """Around EAGLEWorkerV2.forward_batch_generation."""
-    if not (batch.forward_mode.is_extend() or batch.is_extend_in_batch):
+    # While 0 steps are neither wanted nor in force, SGLang's own call switches in time.
+    if 0 in {engine().wanted_steps, worker.speculative_num_steps} and not (
+        batch.forward_mode.is_extend() or batch.is_extend_in_batch
+    ):
         worker.activate_step_by_batch(batch.seq_lens.shape[0])
         if worker.speculative_num_steps == 0 and _decodes_plainly(worker, batch):
             return _decode(worker, batch, on_publish)

@@ -49,7 +49,7 @@ def around_start(patches: Callable[[], tuple[Patch, ...]]) -> Callable[..., None
         _check_drafter(state)
         drafting.start(state)
         if getattr(scheduler.server_args, "enable_metrics", False):
-            metrics.start()
+            metrics.start(state.counters)
         report.serve(state, _rank(scheduler))
         log.info("in force: %s; revision %r", ", ".join(state.patches), state.revision)
 
