@@ -92,7 +92,25 @@ def test_off_leaves_it_to_the_load_and_restarts_nothing(settled: Scenario):
     settled.when.time(30)
     settled.then.condition("PreflightPassed", "Unknown", "PreflightOff")
     settled.then.event("Refused", "24 tensors of the checkpoint fit no parameter", times=1)
-    settled.then.serves("v1").pods_made(1).quiet()
+    settled.then.no_event("CandidateNotStarted").serves("v1").pods_made(1).quiet()
+
+
+def test_a_refusal_in_place_that_a_restart_mends_is_told_as_no_trouble(settled: Scenario):
+    settled.given.drafters(odd=Model(quality=0.9, refusal="ConfigDiffers"))
+    settled.when.drafter("odd").time(2)
+    settled.given.drafters(odd=0.9)
+    settled.when.time(90)
+    settled.then.no_event("CandidateNotStarted").no_event("Refused").serves("odd").pods_made(2).quiet()
+
+
+def test_a_refusal_that_is_not_the_drafters_fault_is_told_once(settled: Scenario):
+    settled.given.drafters(v2=Model(quality=0.9, refusal="VolumeHangs"))
+    settled.when.drafter("v2").time(20)
+    settled.then.condition("Stalled", "True", "CandidateNotStarted").no_event("Refused")
+    settled.then.event("CandidateNotStarted", "VolumeHangs", times=1).serves("v1").pods_made(1)
+    settled.given.drafters(v2=0.9)
+    settled.when.time(90)
+    settled.then.event("CandidateNotStarted", times=1).serves("v2").condition("Stalled", "False").quiet()
 
 
 def test_a_skipped_code_lets_the_drafter_in_and_is_shown(settled: Scenario):

@@ -8,10 +8,11 @@ from specdec.acceptance.verdict import Doubt, Judgement
 from specdec.api.base import Condition
 from specdec.api.conditions import ConditionType, Reason, find, settle
 from specdec.api.v1alpha1 import AcceptanceStatus
-from specdec.engine.protocol import Drafting, Phase
+from specdec.engine.protocol import CandidateState, Drafting, Phase
 from specdec.rollout import preflight
 from specdec.rollout.clock import seconds, text
 from specdec.rollout.launch import unjudged
+from specdec.rollout.outcomes import of_this_trial
 from specdec.rollout.pace import block_is_why
 from specdec.rollout.passing import Pass
 from specdec.rollout.preflight import Said
@@ -247,13 +248,14 @@ def _unable(done: Pass) -> str:
     """Say why an engine could not take the candidate, where that was not the drafter's fault."""
     scene = done.scene
     aimed = done.aim.record
+    if aimed is None or aimed.reason == Reason.NEEDS_RESTART:
+        return ""  # its restart brings the drafter
     for pod, status in scene.engines:
-        ended = status.candidate
-        if ended is None or ended.state != "Refused" or aimed is None or ended.revision != aimed.name:
+        ended = candidate(status, CandidateState.REFUSED)
+        if ended is None or ended.revision != aimed.name:
             continue
-        if preflight.of_an_earlier_trial(status, aimed):
-            continue  # the next Swap is on its way
-        if not done.current and status.phase is Phase.SERVING:
+        # What may still be of an earlier trial is no verdict yet, and must be no trouble either.
+        if of_this_trial(ended, pod, aimed) and not done.current and status.phase is Phase.SERVING:
             return f"{pod.name}: {ended.reason}: {ended.message}"
     return ""
 

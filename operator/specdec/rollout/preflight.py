@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from specdec.api.conditions import Reason
 from specdec.api.preflight import PreflightMode, PreflightStatus
-from specdec.engine.protocol import PreflightResult, Status
+from specdec.engine.protocol import PreflightResult
 from specdec.preflight.report import Report, Verdict, expanded
 from specdec.rollout.clock import seconds
 from specdec.rollout.inputs import UNJUDGED
@@ -90,15 +90,6 @@ def lapsed(scene: Scene, record: RevisionRecord) -> bool:
     """Whether the preflight's refusal of what the spec asks for holds no longer: the spec's settings are others."""
     ours = rejected(record) and record.message.startswith(REFUSAL) and record.name == scene.desired.name
     return ours and refusal(scene, record) is None
-
-
-def of_an_earlier_trial(status: Status, record: RevisionRecord) -> bool:
-    """Whether an agent's last refusal was its preflight's, before the revision was given another trial."""
-    judged, ended = status.preflight, status.candidate
-    if judged is None or ended is None or judged.revision != record.name or not judges(judged):
-        return False
-    earlier = (seconds(judged.at) or 0.0) <= (seconds(record.at) or 0.0)
-    return earlier and ended.reason == expanded(judged.report).reason
 
 
 def passed(scene: Scene) -> Said:
