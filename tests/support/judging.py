@@ -8,11 +8,13 @@ from typing import Any
 
 from tests.support.headers import Fixture, kimi_k25
 
+from specdec.preflight.arguments import Arguments, parsed
 from specdec.preflight.preflight import Outcome, RepairMode, Request, preflight
 from specdec.preflight.source import LocalFolder
 
 STOCK: frozenset[str] = frozenset()
 """SGLang without this project's plugin."""
+SPECULATIVE = ("--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", "x")
 
 
 def judged(drafter: Fixture, version: str = "0.5.23", target: Fixture | None = None, **asked: Any) -> Outcome:
@@ -22,6 +24,11 @@ def judged(drafter: Fixture, version: str = "0.5.23", target: Fixture | None = N
         theirs = (target or kimi_k25()).write(Path(place) / "Kimi-K2.5")
         asked = {"patches": STOCK, "repair": RepairMode.NEVER} | asked
         return preflight(Request(LocalFolder(ours), LocalFolder(theirs), version, **asked))
+
+
+def arguments(*words: str, **environment: str) -> Arguments:
+    """A person's own command line that drafts by EAGLE-3, with these words behind it."""
+    return Arguments(parsed([*SPECULATIVE, *words]), environment)
 
 
 def codes(outcome: Outcome) -> dict[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from tests.support.scenario_counters import drafted, finished, timed, waited
+
 from specdec.api.preflight import Preflight, PreflightMode
 from specdec.engine.protocol import (
     Agreement,
@@ -194,50 +196,21 @@ class FakeAgent:
             self._book(Source.TRAFFIC, calls, self._drafted(calls, model.quality * ease), model.speedup)
 
     def _drafted(self, calls: int, chance: float) -> list[int]:
-        """Draw how many drafts are right at each position."""
-        right = [0] * self.max_steps
-        for _ in range(calls):
-            for position in range(self.max_steps):
-                if self.rng.random() >= chance:
-                    break
-                right[position] += 1
-        return right
+        return drafted(self.rng, calls, self.max_steps, chance)
 
     def _book(self, source: Source, calls: int, right: list[int], speedup: float) -> None:
         """Count one finished request."""
         key = self.serving if source is Source.TRAFFIC else f"{self.serving} {source}"
-        drafts, row = sum(right), self.counters.get(key)
-        row = row or Counters(
+        row = self.counters.get(key) or Counters(
             revision=self.serving, steps=self.max_steps, source=source, correct=(0,) * self.max_steps
         )
-        self.counters[key] = row.model_copy(
-            update={
-                "requests": row.requests + 1,
-                "calls": row.calls + calls,
-                "tokens": row.tokens + calls + drafts,
-                "request_seconds": self._waited(row, calls + drafts, speedup),
-                "correct": tuple(a + b for a, b in zip(row.correct, right, strict=True)),
-                "dd": row.dd + drafts**2,
-                "dc": row.dc + drafts * calls,
-                "cc": row.cc + calls**2,
-                "finished_drafts": row.finished_drafts + drafts,
-                "finished_calls": row.finished_calls + calls,
-            }
-        )
+        self.counters[key] = finished(row, calls, right, waited(self.pace, calls + sum(right), speedup))
 
     def _serve_plainly(self, tokens: int) -> None:
         """Serve one request without drafting."""
         key = f"{self.serving} without drafting"
         row = self.counters.get(key) or Counters(revision=self.serving, steps=0, source=Source.TRAFFIC)
-        seconds = self._waited(row, tokens, 1.0)
-        self.counters[key] = row.model_copy(
-            update={"tokens": row.tokens + tokens, "request_seconds": seconds}
-        )
-
-    def _waited(self, row: Counters, tokens: int, speedup: float) -> str:
-        """Seconds that requests waited: 40 tokens a second without drafting, and no two alike."""
-        seconds = tokens / (40 * speedup) * self.pace.uniform(0.85, 1.15)
-        return f"{float(row.request_seconds) + seconds:.6f}"
+        self.counters[key] = timed(row, tokens, waited(self.pace, tokens, 1.0))
 
     def take(self, command: Command, assignment: int) -> None:
         """Do what the operator says."""

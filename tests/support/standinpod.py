@@ -1,0 +1,55 @@
+"""An engine pod whose SGLang is a stand-in that fails on purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+from tests.support.agentpod import AgentPod
+from tests.support.models import make
+
+from specdec.engine.protocol import CandidateState, Status
+
+STAND_IN = Path(__file__).with_name("stand_in")
+QUALITIES = {"kimi": 0, "good": 1.0, "q70": 0.7, "q40": -1, "dead": 0.0, "renamed": 1.0, "embedding": 2.0}
+"""By name of the tiny model; the stand-in refuses to load one below 0 and dies of one above 1."""
+
+
+def free_port() -> int:
+    """Find a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def new_pod(folder: Path) -> AgentPod:
+    """Make a pod with the tiny models and the stand-in; it does not run yet."""
+    models = folder / "models"
+    make(models, QUALITIES)
+    for name, quality in QUALITIES.items():
+        config = json.loads((models / name / "config.json").read_text())
+        (models / name / "config.json").write_text(json.dumps(config | {"quality": quality}))
+    profile = folder / "engine.json"
+    profile.write_text('{"version": "0.5.23", "platform": "cuda", "args": [], "env": {}}')
+    environment = {
+        "PYTHONPATH": os.pathsep.join([str(STAND_IN), os.environ.get("PYTHONPATH", "")]),
+        "STAND_IN_FAULTS": str(folder / "faults.json"),
+    }
+    return AgentPod(
+        folder, models, Path(sys.executable), profile, free_port(), free_port(), environment=environment
+    )
+
+
+def settled(pod: AgentPod, name: str) -> Status:
+    """Wait until the candidate of this name serves or has ended."""
+    ends = set(CandidateState) - {CandidateState.STAGING, CandidateState.SWAPPING, CandidateState.PROBING}
+    return pod.wait(
+        lambda status: bool(
+            status.candidate and status.candidate.revision == f"r-{name}" and status.candidate.state in ends
+        ),
+        20,
+        f"candidate {name} settled",
+    )
