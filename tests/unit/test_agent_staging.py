@@ -93,6 +93,25 @@ def test_refuses_what_is_missing(tmp_path, models):
     assert refusal(tmp_path, models, models / "claim" / "v9") == "FileMissing"
 
 
+def test_refuses_a_folder_that_is_a_link_to_itself_by_name(tmp_path, models):
+    (models / "claim" / "circle").symlink_to("circle")
+    drafter = DrafterRef(revision="r", version="v", path=str(models / "claim" / "circle"))
+    with pytest.raises(
+        CheckpointRefusedError, match=r"claim/circle is no folder, but a link that leads"
+    ) as caught:
+        staging.make_overlay(tmp_path / "state", models, drafter)
+    assert caught.value.reason == "FileMissing"
+    assert refusal(tmp_path, models, models / "claim" / "circle" / "below") == "FileMissing"
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "model.safetensors.index.json"])
+def test_refuses_files_that_are_links_to_themselves(tmp_path, models, drafter, name):
+    file = Path(drafter.path) / name
+    file.unlink(missing_ok=True)
+    file.symlink_to(name)
+    assert refusal(tmp_path, models, drafter.path) == "NotReadable"
+
+
 async def test_the_digest_comes_from_a_child_process(tmp_path, models, drafter):
     overlay = staging.make_overlay(tmp_path / "state", models, drafter)
     digest = await staging.content_digest(overlay)

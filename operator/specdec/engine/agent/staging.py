@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,15 +69,22 @@ def inside(models: Path, path: str) -> Path:
     CheckpointRefusedError
         It lies elsewhere or does not exist.
     """
-    root = models.resolve()
-    folder = Path(path)
-    if not folder.is_absolute() or not folder.resolve().is_relative_to(root):
+    folder = _real(Path(path))
+    if not Path(path).is_absolute() or not folder.is_relative_to(_real(models)):
         raise CheckpointRefusedError(
             "PathOutsideModels", f"{path} is not below {models}: name a folder of a mounted claim"
         )
     if not folder.is_dir():
-        raise CheckpointRefusedError("FileMissing", f"{path} is no folder: check the claim and the path")
-    return folder.resolve()
+        circle = ", but a link that leads in a circle" if folder.is_symlink() else ""
+        raise CheckpointRefusedError(
+            "FileMissing", f"{path} is no folder{circle}: check the claim and the path"
+        )
+    return folder
+
+
+def _real(path: Path) -> Path:
+    """Follow all links; Path.resolve raises RuntimeError on one that leads in a circle, before Python 3.13."""
+    return Path(os.path.realpath(path))
 
 
 def make_overlay(
@@ -165,7 +173,7 @@ def unchanged(overlay: Overlay) -> None:
 
 
 def _within(source: Path, file: Path) -> Path:
-    target = file.resolve()
+    target = _real(file)
     if not target.is_relative_to(source):
         raise CheckpointRefusedError(
             "LinkOutsideFolder",
