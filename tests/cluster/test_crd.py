@@ -52,6 +52,8 @@ VALID: dict[str, dict[str, Any]] = {
         }
     },
     "pinned and paused": {"rollout": {"paused": True, "pinnedRevision": "demo-1234567890"}},
+    "layers of which only the convention is said": {"drafter": {"layers": {"convention": "Boundary"}}},
+    "layers": {"drafter": {"layers": {"ids": [-1, 2, 30], "convention": "Output"}}},
     "observed only": {"mode": "Observe", "drafting": "Off"},
 }
 
@@ -97,6 +99,19 @@ INVALID: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("spec.engine.scheduling.tolerations[0].operator",),
     ),
     "a quantity in words": ({"engine": {"sharedMemory": "lots"}}, ("spec.engine.sharedMemory",)),
+    "layers that do not rise": (
+        {"drafter": {"layers": {"ids": [30, 2], "convention": "Output"}}},
+        ("spec.drafter.layers.ids", "must rise"),
+    ),
+    "a layer twice": (
+        {"drafter": {"layers": {"ids": [2, 2], "convention": "Output"}}},
+        ("spec.drafter.layers.ids", "Duplicate value"),
+    ),
+    "layers without a convention": ({"drafter": {"layers": {"ids": [2]}}}, ("spec.drafter.layers.convention", "Required")),
+    "an unknown convention": (
+        {"drafter": {"layers": {"convention": "output"}}},
+        ("spec.drafter.layers.convention", "Output", "Boundary"),
+    ),
     "no target": ({"target": None}, ("spec.target", "Required")),
 }  # fmt: skip
 

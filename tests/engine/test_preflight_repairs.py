@@ -16,6 +16,7 @@ from tests.support.engine import Engine, EngineSlot, Launch, failing_start, mode
 from tests.support.models import DrafterShape, answer, drafter, mendable, simulate
 from tests.support.models.mendable import SWAPPED, Mendable
 
+from specdec.api.drafter import Layers
 from specdec.cli.main import specdec
 from specdec.engine.agent.judging import survey
 from specdec.engine.agent.staging import Overlay, make_overlay
@@ -29,10 +30,10 @@ TOKENS = 41
 ANSWERS = 6
 
 
-def overlay_of(folder: Path) -> Overlay:
-    """Judge and link a drafter as the agent does before every start and swap."""
+def overlay_of(folder: Path, layers: Layers | None = None) -> Overlay:
+    """Judge and link a drafter as the agent does before every start and swap; `layers` is what the spec says."""
     around = survey(models()["kimi"], VERSION, ("--context-length", "512"), {}, 3)
-    reference = DrafterRef(revision=folder.name, version="v", path=str(folder))
+    reference = DrafterRef(revision=folder.name, version="v", path=str(folder), layers=layers)
     return make_overlay(folder.parent / "state", folder.parent, reference, around)
 
 
@@ -50,8 +51,9 @@ def converted(folder: Path, name: str, one: Mendable | None = None) -> Path:
         "--to",
         copy,
     ]
-    if one is not None and one.convention is not None:
-        words += ["--convention", one.convention.value]
+    if one is not None and one.layers is not None:
+        words += ["--convention", one.layers.convention.value]
+        words += ["--layers", ",".join(map(str, one.layers.ids))] if one.layers.ids else []
     result = CliRunner().invoke(specdec, [str(word) for word in words])
     assert result.exit_code == 0, result.output
     return copy
@@ -126,12 +128,10 @@ def test_a_drafter_is_refused_as_it_is_and_reaches_its_acceptance_mended(
     one.build(folder)
     refused = engine.stage(folder, name)
     assert (refused.state, refused.reason) == ("refused", one.refused), refused.message
-    if one.convention is None:
-        # What a person has to say can't be said to the agent yet, only to the command.
-        overlay = overlay_of(folder)
-        assert overlay.repairs
-        serve(engine, overlay.folder, f"{name}-overlaid")
-        check_acceptance(engine, prompts)
+    overlay = overlay_of(folder, one.layers)
+    assert overlay.repairs
+    serve(engine, overlay.folder, f"{name}-overlaid")
+    check_acceptance(engine, prompts)
     serve(engine, converted(folder, name, one), f"{name}-converted")
     check_acceptance(engine, prompts)
 

@@ -119,6 +119,15 @@ def test_a_new_path_with_quarantined_contents_is_refused(settled):
     settled.then.event("Refused", "has the contents of v5").quiet()
 
 
+def test_quarantined_contents_get_a_trial_on_other_layers(settled):
+    settled.when.drafter("v5").time(40)
+    settled.when.quality("v5", Model(0.8, contents="/models/models/drafters/v5"))
+    settled.when.spec(drafter={"layers": {"convention": "Output"}}).time(60)
+    settled.then.serves("v5").last_good("v5").swaps("v5", 2).quiet()
+    settled.when.spec(drafter={"layers": None}).time(30)
+    settled.then.serves("v5").condition("DrafterCurrent", "False", "DrafterQuarantined")
+
+
 def test_the_same_bad_drafter_applied_again_and_again_is_tried_once(settled):
     for _ in range(20):  # O-e02: GitOps applies the same B every three minutes
         settled.when.drafter("v5").time(180)

@@ -15,8 +15,9 @@ from tests.security.corpus import HARMLESS, MINIMAL, REFUSED, SMUGGLED, server
 from tests.support.podsecurity import violations
 
 from specdec.api import crd
+from specdec.api.drafter import Drafter
 from specdec.api.preflight import Preflight, PreflightMode
-from specdec.api.v1alpha1 import Drafter, Engine, SpecDecodeServer, SpecDecodeServerSpec, Target
+from specdec.api.v1alpha1 import Engine, SpecDecodeServer, SpecDecodeServerSpec, Target
 from specdec.controller.kube import KubeError
 from specdec.controller.observe import observed
 from specdec.controller.store import Store

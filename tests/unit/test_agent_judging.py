@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support.models import make
 from tests.support.models.broken import BUILDERS
-from tests.support.models.mendable import absolute_token_map, wrapped
+from tests.support.models.mendable import DECLARED, SWAPPED, absolute_token_map, wrapped
 
 from specdec.api.preflight import Preflight, PreflightMode
 from specdec.engine.agent import judging
@@ -116,6 +116,26 @@ def test_repairs_reach_the_overlay_and_its_arguments(models, tmp_path):
     assert written["eagle_config"]["eagle_aux_hidden_state_layer_ids"] == [2, 4, 5]
     assert overlay.repairs
     assert ("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "1") in overlay.environment
+
+
+def test_layers_that_a_person_names_are_written_into_the_overlay_and_said(models, tmp_path):
+    state, mounted = tmp_path / "state", tmp_path / "models"
+    for name, layers in DECLARED.items():
+        SWAPPED[name].build(mounted / name)
+        drafter = DrafterRef(revision="r", version="v", path=str(mounted / name), layers=layers)
+        overlay = make_overlay(state, mounted, drafter, around(models))
+        ids = read_config(overlay.folder)["eagle_config"]["eagle_aux_hidden_state_layer_ids"]
+        assert ids == [3, 5, 6]
+        assert "captures the inputs of layers [3, 5, 6]" in overlay.repairs[0]
+        assert [one.code for one in overlay.report.repairs] == ["LayersDiffer"]
+        with pytest.raises(judging.PreflightRefusedError) as caught:
+            make_overlay(state, mounted, drafter, around(models), Preflight(repair=RepairMode.NEVER))
+        assert caught.value.reason == "LayersDiffer"
+        assert make_overlay(state, mounted, replaced(drafter, layers=None), around(models)).repairs == ()
+
+
+def replaced(drafter: DrafterRef, **fields: object) -> DrafterRef:
+    return drafter.model_copy(update=fields)
 
 
 def test_repairs_while_loading_reach_the_overlays_rules(models, tmp_path):

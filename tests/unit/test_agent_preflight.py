@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from tests.support.models import make
-from tests.support.models.mendable import layers_0
+from tests.support.models.mendable import ids_of_outputs, layers_0
 
+from specdec.api.drafter import Layers
 from specdec.api.preflight import Preflight
 from specdec.engine.agent import preflight as subject
 from specdec.engine.protocol import DrafterRef, LaunchPlan, PreflightResult
+from specdec.preflight.facts import Convention
 from specdec.preflight.report import Report, Verdict, expanded
 
 
@@ -21,15 +23,23 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("models")
     make(root, ["kimi", "good", "renamed"])
     layers_0(root / "layers-0")
+    ids_of_outputs(root / "outputs")
     return root
 
 
-def run(models: Path, tmp_path: Path, drafter: str, target: str = "kimi", **wish: Any) -> tuple[int, str]:
+def run(
+    models: Path,
+    tmp_path: Path,
+    drafter: str,
+    target: str = "kimi",
+    layers: Layers | None = None,
+    **wish: Any,
+) -> tuple[int, str]:
     profile = tmp_path / "engine.json"
     profile.write_text(json.dumps({"version": "0.5.23", "platform": "cpu"}))
     plan = LaunchPlan(
         assignment=0, server="a/b", revision="b-1", target_path=str(models / target), served_name="b",
-        drafter=DrafterRef(revision="b-1", version="v", path=str(models / drafter)),
+        drafter=DrafterRef(revision="b-1", version="v", path=str(models / drafter), layers=layers),
         preflight=Preflight.model_validate(wish),
     )  # fmt: skip
     words = tmp_path / "words"
@@ -40,8 +50,15 @@ def run(models: Path, tmp_path: Path, drafter: str, target: str = "kimi", **wish
     return code, words.read_text()
 
 
-def judged(models: Path, tmp_path: Path, drafter: str, target: str = "kimi", **wish: Any) -> Report:
-    code, text = run(models, tmp_path, drafter, target, **wish)
+def judged(
+    models: Path,
+    tmp_path: Path,
+    drafter: str,
+    target: str = "kimi",
+    layers: Layers | None = None,
+    **wish: Any,
+) -> Report:
+    code, text = run(models, tmp_path, drafter, target, layers, **wish)
     assert (code, len(text) <= 4096) == (0, True)
     found = PreflightResult.model_validate_json(text)
     assert (found.revision, found.settings) == ("b-1", Preflight.model_validate(wish).settings)
@@ -65,6 +82,15 @@ def test_known_other_names_are_mended_unless_nobody_may(models, tmp_path):
         ["ParametersNotFed"],
     )
     assert judged(models, tmp_path, "layers-0", repair="Never").verdict is Verdict.BLOCKED
+
+
+def test_layers_that_a_person_names_are_mended_and_said(models, tmp_path):
+    layers = Layers(convention=Convention.OUTPUT)
+    report = judged(models, tmp_path, "outputs", layers=layers)
+    assert report.verdict is Verdict.PASSED
+    assert [repair.code for repair in report.repairs] == ["LayersDiffer"]
+    assert judged(models, tmp_path, "outputs", layers=layers, repair="Never").reason == "LayersDiffer"
+    assert judged(models, tmp_path, "outputs").repairs == ()
 
 
 def test_a_skipped_code_is_named_and_does_not_count(models, tmp_path):

@@ -84,6 +84,7 @@ def test_every_code_is_explained_whatever_its_case(code):
         (["preflight"], "give --drafter"),
         (["preflight", "--explain", "Nonsense"], "no finding is called Nonsense"),
         (["preflight", "--drafter", "x", "--layers", "2,x"], "no list such as 2,30,58"),
+        (["preflight", "--drafter", "x", "--layers", "58,2,30"], "58,2,30 does not rise"),
         (["preflight", "--drafter", "x", "--env", "NAME"], "NAME is not NAME=VALUE"),
         (["preflight", "--drafter", "x", "--engine-args", "--a 'b"], "can't be split"),
         (["nonsense"], "No such command"),

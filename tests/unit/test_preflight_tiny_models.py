@@ -80,7 +80,7 @@ def test_a_tiny_drafter_that_can_be_mended_is_and_its_config_is_then_the_sound_o
     mendable.build(tmp_path / name)
     asked = Request(
         LocalFolder(tmp_path / name), LocalFolder(models["kimi"]), "0.5.23",
-        declared=Declared(convention=mendable.convention),
+        declared=mendable.layers.declared if mendable.layers else Declared(),
     )  # fmt: skip
     assert preflight(replace(asked, repair=RepairMode.NEVER)).report.blocking
     outcome = preflight(asked)

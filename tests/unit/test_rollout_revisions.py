@@ -7,6 +7,7 @@ import json
 import pytest
 from tests.support.scenario_world import SETTINGS, server
 
+from specdec.preflight.facts import Convention, Declared
 from specdec.rollout.launch import arguments
 from specdec.rollout.revisions import content, drafter_ref, model_path, name, restart_hash
 from specdec.rollout.world import RevisionRecord
@@ -28,6 +29,7 @@ def test_its_name_is_the_servers_and_ten_digits():
     [
         (server("v2"), True, False),
         (server("v1", drafter={"version": "better-name"}), True, False),
+        (server("v1", drafter={"layers": {"convention": "Output"}}), True, False),
         (server(None), True, True),
         (server("v1", speculation={"numSteps": 4}), True, True),
         (server("v1", target={"servedName": "k"}), True, True),
@@ -60,6 +62,15 @@ def test_paths_are_below_the_claims_mount():
     assert model_path("pvc://models/drafters/v1") == "/models/models/drafters/v1"
     ref = drafter_ref(RevisionRecord("kimi-1", 1, BASE))
     assert (ref.revision, ref.version, ref.path) == ("kimi-1", "v1", "/models/models/drafters/v1")
+
+
+def test_what_a_person_says_of_the_layers_reaches_the_engine():
+    said = {"ids": [-1, 2, 30], "convention": "Output"}
+    made = content(server("v1", drafter={"layers": said}), SETTINGS)
+    ref = drafter_ref(RevisionRecord("kimi-1", 1, json.loads(json.dumps(made))))
+    assert ref.layers.declared == Declared((-1, 2, 30), Convention.OUTPUT)
+    assert drafter_ref(RevisionRecord("kimi-1", 1, BASE)).layers is None
+    assert "layers" not in BASE["drafter"], "revisions from before the field keep their names"
 
 
 def test_engine_inputs_become_arguments():

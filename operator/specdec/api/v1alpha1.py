@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from specdec.api.base import ApiModel, Condition, Decimal, ModelUri, Name, PriorityClass, rule, rules
+from specdec.api.drafter import Drafter
 from specdec.api.preflight import Preflight, PreflightStatus
 from specdec.api.warmup import WarmupStatus
 
@@ -35,17 +36,6 @@ class Target(ApiModel):
         Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")] | None
     ) = None
     """Model name in the OpenAI API; the object's name by default."""
-
-
-class Drafter(ApiModel):
-    """The small model that guesses tokens: the part that is rolled out, judged and rolled back."""
-
-    model: ModelUri
-    """Folder with the drafter's config.json and safetensors: pvc://CLAIM/FOLDER; one folder per version."""
-    version: (
-        Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None
-    ) = None
-    """Name of this version for people; the last segment of `model` by default."""
 
 
 class Speculation(ApiModel):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
+from specdec.cli.layers import declared, layer_options
 from specdec.cli.render import human
 from specdec.cli.sources import source_of
 from specdec.preflight.convert import ConvertRefusedError
 from specdec.preflight.convert import convert as write
-from specdec.preflight.facts import Convention, Declared
 from specdec.preflight.preflight import Request, preflight
 from specdec.preflight.repair import Into
 from specdec.preflight.source import UnreadableError
@@ -20,11 +20,7 @@ from specdec.preflight.source import UnreadableError
 @click.option("--drafter", required=True, metavar="PATH|hf://ORG/NAME@REV", help="The drafter to convert.")
 @click.option("--target", required=True, metavar="PATH|hf://ORG/NAME@REV", help="The target that it is for.")
 @click.option("--engine-version", required=True, metavar="VERSION", help="SGLang version that shall load it.")
-@click.option(
-    "--convention",
-    type=click.Choice([one.value for one in Convention]),
-    help="What layer ids in its config count.",
-)
+@layer_options
 @click.option(
     "--to",
     "destination",
@@ -39,6 +35,7 @@ def convert(
     drafter: str,
     target: str,
     engine_version: str,
+    layers: str,
     convention: str | None,
     destination: Path,
 ) -> None:
@@ -48,9 +45,9 @@ def convert(
     map and the config change. Exits with 1 and writes nothing if something blocks that no repair mends.
     """
     source = source_of(drafter)
-    declared = Declared(convention=Convention(convention) if convention else None)
+    said = declared(layers, convention or "")
     request = Request(
-        source, source_of(target), engine_version, declared=declared, into=Into.FILES, patches=frozenset()
+        source, source_of(target), engine_version, declared=said, into=Into.FILES, patches=frozenset()
     )
     outcome = preflight(request)
     click.echo(human(outcome.report), nl=False)

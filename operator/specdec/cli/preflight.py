@@ -9,10 +9,11 @@ import click
 
 from specdec.cli.cluster import where_options
 from specdec.cli.judged import live
+from specdec.cli.layers import declared, layer_options
 from specdec.cli.render import explained, formatted
 from specdec.cli.sources import source_of
 from specdec.preflight.arguments import Arguments, parsed, rendered
-from specdec.preflight.facts import PLUGIN_PATCHES, Convention, Declared
+from specdec.preflight.facts import PLUGIN_PATCHES
 from specdec.preflight.preflight import RepairMode, Request
 from specdec.preflight.preflight import preflight as judge
 from specdec.preflight.source import LocalFolder
@@ -52,12 +53,7 @@ Examples:
     show_default=True,
     help="Whether what needs no change of weights is mended before judging.",
 )
-@click.option(
-    "--layers", metavar="N,N,N", help="Layers that the drafter was trained on, if its config is wrong."
-)
-@click.option(
-    "--convention", type=click.Choice([one.value for one in Convention]), help="What layer ids count."
-)
+@layer_options
 @click.option(
     "--target-name", default="", help="The target's public name, to compare with the drafter's base model."
 )
@@ -117,7 +113,7 @@ class Options:
             target=source_of(target) if target else None,
             version=self.text("engine_version"),
             arguments=self._arguments(),
-            declared=self._declared(),
+            declared=declared(self.text("layers"), self.text("convention"), self.text("target_name")),
             compute_capability=self._compute_capability(),
             patches=frozenset() if self._given["stock"] else PLUGIN_PATCHES,
             repair=RepairMode(self.text("repair")),
@@ -139,14 +135,6 @@ class Options:
     def _compute_capability(self) -> int | None:
         given = self._given["compute_capability"]
         return int(given) if isinstance(given, float) else None
-
-    def _declared(self) -> Declared:
-        layers, convention = self.text("layers"), self.text("convention")
-        try:
-            ids = tuple(int(layer) for layer in layers.split(",")) if layers else None
-        except ValueError as error:
-            raise click.BadParameter(f"{layers} is no list such as 2,30,58", param_hint="--layers") from error
-        return Declared(ids, Convention(convention) if convention else None, self.text("target_name"))
 
 
 def _pair(variable: str) -> tuple[str, str]:

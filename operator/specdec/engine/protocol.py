@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from specdec.api.drafter import Layers
 from specdec.api.preflight import Preflight
 
 AGENT_PORT = 8701
@@ -93,6 +94,8 @@ class DrafterRef(Message):
     """The user's name for it, for people."""
     path: str
     """Folder below the pod's mounts, for example /models/models/drafters/v1."""
+    layers: Layers | None = None
+    """What the spec says of the layers that it was trained on."""
 
 
 class PreflightResult(Message):

@@ -30,9 +30,9 @@ PLUS_ONE_TARGETS = frozenset({"LlamaForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeF
 class Convention(StrEnum):
     """What a trainer's layer ids count."""
 
-    OUTPUT = "output"
+    OUTPUT = "Output"
     """id n is the output of layer n; the embedding's output is -1."""
-    BOUNDARY = "boundary"
+    BOUNDARY = "Boundary"
     """id n is the input of layer n; the embedding's output is 0."""
 
 

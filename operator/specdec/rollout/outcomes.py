@@ -165,7 +165,7 @@ def contents_quarantined(scene: Scene, record: RevisionRecord) -> Found | None:
     if record.outcome == PROMOTED:
         return None
     target, engine = _surroundings(scene)
-    known = twin(scene.records, record.digest, target, engine, but=record.name)
+    known = twin(scene.records, record, target, engine)
     if known is None:
         return None
     message = f"{version(record)} has the contents of {version(known)}, which was rejected: {known.message}"

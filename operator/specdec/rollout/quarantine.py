@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from specdec.api.conditions import Reason
 from specdec.api.v1alpha1 import QuarantineEntry
-from specdec.rollout.revisions import version
+from specdec.rollout.revisions import declared_layers, version
 from specdec.rollout.world import RevisionRecord
 
 PROMOTED = "Promoted"
@@ -39,18 +39,20 @@ def still_holds(record: RevisionRecord, target_digest: str, engine: str) -> bool
 
 
 def twin(
-    records: Sequence[RevisionRecord], digest: str, target_digest: str, engine: str, *, but: str
+    records: Sequence[RevisionRecord], record: RevisionRecord, target_digest: str, engine: str
 ) -> RevisionRecord | None:
-    """Find a quarantined revision whose drafter has these very contents."""
+    """Find another revision in quarantine whose drafter has these very contents, on the same layers."""
     return next(
         (
-            record
-            for record in records
-            if digest
-            and record.name != but
-            and quarantined(record)
-            and record.digest == digest
-            and still_holds(record, target_digest, engine)
+            other
+            for other in records
+            if record.digest
+            and other.name != record.name
+            and quarantined(other)
+            and other.digest == record.digest
+            # Weights that failed on the wrong layers may be sound on those that a person names later.
+            and declared_layers(other) == declared_layers(record)
+            and still_holds(other, target_digest, engine)
         ),
         None,
     )

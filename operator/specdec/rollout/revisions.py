@@ -12,7 +12,8 @@ import json
 from typing import Any
 
 from specdec.api.base import checked_uri
-from specdec.api.v1alpha1 import Drafter, SpecDecodeServer
+from specdec.api.drafter import Drafter, Layers
+from specdec.api.v1alpha1 import SpecDecodeServer
 from specdec.engine.protocol import DrafterRef
 from specdec.rollout.world import RevisionRecord, Settings
 
@@ -55,7 +56,18 @@ def drafter_ref(record: RevisionRecord) -> DrafterRef | None:
     drafter = record.data.get("drafter")
     if drafter is None:
         return None
-    return DrafterRef(revision=record.name, version=drafter["version"], path=model_path(drafter["model"]))
+    return DrafterRef(
+        revision=record.name,
+        version=drafter["version"],
+        path=model_path(drafter["model"]),
+        layers=declared_layers(record),
+    )
+
+
+def declared_layers(record: RevisionRecord) -> Layers | None:
+    """What the user said of the layers that a revision's drafter was trained on."""
+    said = (record.data.get("drafter") or {}).get("layers")
+    return Layers.model_validate(said) if said else None
 
 
 def version(record: RevisionRecord) -> str:
@@ -82,10 +94,18 @@ def claims(server: SpecDecodeServer) -> list[str]:
     return sorted(named | ({claim(spec.drafter.model)} if spec.drafter else set()))
 
 
-def _drafter(drafter: Drafter | None) -> dict[str, str] | None:
+def _drafter(drafter: Drafter | None) -> dict[str, Any] | None:
     if drafter is None:
         return None
-    return {"model": drafter.model, "version": drafter.version or drafter.model.rpartition("/")[2]}
+    said = (
+        drafter.layers.model_dump(mode="json", by_alias=True, exclude_none=True) if drafter.layers else None
+    )
+    return {
+        "model": drafter.model,
+        "version": drafter.version or drafter.model.rpartition("/")[2],
+        # Left out if nothing is said: a revision's name is the hash of this.
+        **({"layers": said} if said else {}),
+    }
 
 
 def _hash(value: dict[str, Any]) -> str:

@@ -30,6 +30,7 @@ from tests.support.models.codes import (
 from tests.support.models.drafter import DrafterShape, drafter, weights
 from tests.support.models.folder import save_weights
 
+from specdec.api.drafter import Layers
 from specdec.preflight.facts import LAYER_IDS, Convention
 
 QUALITY = 0.7
@@ -58,8 +59,8 @@ class Mendable:
     """Codes of what the preflight mends."""
     refused: str
     """Reason of the engine that is given it unmended."""
-    convention: Convention | None = None
-    """What a person has to say of its layer ids."""
+    layers: Layers | None = None
+    """What a person has to say of its layers."""
 
 
 def sound(folder: Path) -> None:
@@ -85,6 +86,11 @@ def ids_at_the_top_level(folder: Path) -> None:
 def ids_of_outputs(folder: Path) -> None:
     """Count layers by their outputs, as nothing in the files says."""
     _write(folder, weights(SHAPE), eagle_config={LAYER_IDS: [layer - 1 for layer in TRAINED]})
+
+
+def ids_unsaid(folder: Path) -> None:
+    """Leave it to a person to know the layers: SGLang would capture its default."""
+    _write(folder, weights(SHAPE), eagle_config=None)
 
 
 def wrapped(folder: Path) -> None:
@@ -138,7 +144,13 @@ SWAPPED: dict[str, Mendable] = {
     ),
     "ids_at_the_top_level": Mendable(ids_at_the_top_level, frozenset({"LayerIdsElsewhere"}), "ConfigDiffers"),
     "ids_of_outputs": Mendable(
-        ids_of_outputs, frozenset({"LayersDiffer"}), "ConfigDiffers", Convention.OUTPUT
+        ids_of_outputs, frozenset({"LayersDiffer"}), "ConfigDiffers", Layers(convention=Convention.OUTPUT)
+    ),
+    "ids_unsaid": Mendable(
+        ids_unsaid,
+        frozenset({"LayersDiffer"}),
+        "ConfigDiffers",
+        Layers(ids=tuple(layer - 1 for layer in TRAINED), convention=Convention.OUTPUT),
     ),
     "wrapped": Mendable(wrapped, frozenset({"ParametersNotFed"}), "TensorsNotConsumed"),
     "layers_0": Mendable(layers_0, frozenset({"ParametersNotFed"}), "TensorsNotConsumed"),
@@ -151,6 +163,10 @@ SWAPPED: dict[str, Mendable] = {
         vocabulary_undeclared, frozenset({"DraftVocabularyUndeclared"}), "ConfigDiffers"
     ),
 }
+
+
+DECLARED = {name: one.layers for name, one in SWAPPED.items() if one.layers}
+"""Those that need a person's word."""
 
 
 def normed(folder: Path) -> None:

@@ -17,7 +17,7 @@ from specdec.engine.protocol import PreflightResult
 from specdec.preflight.arguments import Arguments, rendered
 from specdec.preflight.capabilities import capabilities
 from specdec.preflight.checkpoint import CheckpointRefusedError
-from specdec.preflight.facts import Case, Target, drafter_of, mapping, target_of
+from specdec.preflight.facts import Case, Declared, Target, drafter_of, mapping, target_of
 from specdec.preflight.loading import NOTHING, Overlay
 from specdec.preflight.preflight import Request, judge
 from specdec.preflight.reading import read_drafter, read_target
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from specdec.api.drafter import Layers
     from specdec.preflight.finding import Finding
     from specdec.preflight.preflight import Outcome
     from specdec.preflight.report import Report
@@ -91,7 +92,13 @@ def survey(
     return Surroundings(around.target, version, arguments, known, frozenset(without.report.findings))
 
 
-def judged(folder: Path, config: dict[str, Any], around: Surroundings, wish: Preflight = STANDARD) -> Judged:
+def judged(
+    folder: Path,
+    config: dict[str, Any],
+    around: Surroundings,
+    wish: Preflight = STANDARD,
+    layers: Layers | None = None,
+) -> Judged:
     """Judge a drafter's folder as the spec wishes, and repair its config where that touches no weight.
 
     Raises
@@ -100,7 +107,7 @@ def judged(folder: Path, config: dict[str, Any], around: Surroundings, wish: Pre
         A finding of its own blocks it, and the spec says Enforce.
     """
     try:
-        outcome = examined(folder, around, wish)
+        outcome = examined(folder, around, wish, layers)
     except Exception:
         log.exception("the preflight failed on %s: it is served unjudged", folder)
         return Judged(config)
@@ -122,10 +129,11 @@ def judged(folder: Path, config: dict[str, Any], around: Surroundings, wish: Pre
     )
 
 
-def examined(folder: Path, around: Surroundings, wish: Preflight) -> Outcome:
+def examined(folder: Path, around: Surroundings, wish: Preflight, layers: Layers | None = None) -> Outcome:
     """Run all checks on a drafter's folder; the report holds what the drafter adds to what is found without it."""
     reading = read_drafter(LocalFolder(folder))
-    case = _case(around, drafter=drafter_of(reading))
+    declared = layers.declared if layers else Declared()
+    case = replace(_case(around), drafter=drafter_of(reading), declared=declared)
     request = Request(
         reading.source, None, around.version, repair=wish.repair, skip=frozenset(wish.skip_checks)
     )
@@ -136,13 +144,17 @@ def examined(folder: Path, around: Surroundings, wish: Preflight) -> Outcome:
 
 
 def explained(
-    refusal: CheckpointRefusedError, folder: Path, around: Surroundings, wish: Preflight
+    refusal: CheckpointRefusedError,
+    folder: Path,
+    around: Surroundings,
+    wish: Preflight,
+    layers: Layers | None,
 ) -> CheckpointRefusedError:
     """Add the preflight's report to a refusal of files that can't even be linked, if it has something to say."""
     if wish.mode is PreflightMode.OFF:
         return refusal
     try:
-        report = examined(folder, around, wish).report
+        report = examined(folder, around, wish, layers).report
     except Exception:
         log.exception("the preflight failed on %s", folder)
         return refusal
@@ -156,9 +168,9 @@ def result(report: Report, revision: str, wish: Preflight) -> PreflightResult:
     )
 
 
-def _case(around: Surroundings, drafter: Any = None) -> Case:
+def _case(around: Surroundings) -> Case:
     return Case(
-        drafter=drafter,
+        drafter=None,
         target=around.target,
         engine=capabilities(around.version),
         version=around.version,

@@ -58,7 +58,7 @@ def judged(settings: Settings, plan: LaunchPlan) -> Report:
     """
     profile = read_profile(settings.specdec_profile)
     drafter = plan.drafter
-    path = drafter.path if drafter else ""
+    path, layers = (drafter.path, drafter.layers) if drafter else ("", None)
     nothing = Report(path, plan.target_path, profile.version)
     try:
         target = inside(settings.models_dir, plan.target_path)
@@ -72,7 +72,7 @@ def judged(settings: Settings, plan: LaunchPlan) -> Report:
             nothing, "NotJudged", Severity.UNKNOWN, f"the preflight failed on {plan.target_path} ({error!r})"
         )
     try:
-        return examined(inside(settings.models_dir, path), around, plan.preflight).report
+        return examined(inside(settings.models_dir, path), around, plan.preflight, layers).report
     except CheckpointRefusedError as refusal:
         return _with(nothing, refusal.reason, Severity.ERROR, str(refusal))
     except Exception as error:

@@ -107,9 +107,9 @@ def make_overlay(
     try:
         checkpoint = read_checkpoint(source)
     except CheckpointRefusedError as refusal:
-        raise explained(refusal, source, around, wish) if around else refusal from refusal
+        raise explained(refusal, source, around, wish, drafter.layers) if around else refusal from refusal
     config = normalised(checkpoint.config, repair=mends)
-    found = judged(source, config.config, around, wish) if around else Judged(config.config)
+    found = judged(source, config.config, around, wish, drafter.layers) if around else Judged(config.config)
     links = {file.name: _within(source, file) for file in checkpoint.files}
     if (source / INDEX).exists():
         links[INDEX] = _within(source, source / INDEX)

@@ -20,6 +20,7 @@ from specdec.preflight.wiring import states
 CAPTURE = "SGLang models/deepseek_v2.py set_eagle3_layers_to_capture"
 NESTED = "SGLang model_runner_components/spec_aux_hidden_state.py (reads eagle_config only)"
 NAMED = f"eagle_config.{LAYER_IDS}"
+DECLARED = "spec.drafter.layers, or --layers and --convention"
 
 
 @check(
@@ -62,7 +63,7 @@ def layer_ids_disagree(case: Case) -> Fault | None:
 @check(
     severity=Severity.WARNING,
     symptom="If the guess is wrong, accept length 1.0 to 1.4.",
-    mend=f"Write the trained layers into {NAMED}, or declare them.",
+    mend=f"Write the trained layers into {NAMED}, or declare them ({DECLARED}).",
     source=f"{CAPTURE}; sgl-project/sglang#21274, vllm-project/vllm#50170",
 )
 def layer_ids_absent(case: Case) -> Fault | None:
@@ -133,7 +134,7 @@ def layer_ids_out_of_range(case: Case) -> Fault | None:
 
 @check(
     symptom="Only two of three states arrive: RuntimeError, or accept length 1.00.",
-    mend="Say how the ids count (boundary or output), so that they can be rewritten; or run the plugin.",
+    mend=f"Say how the ids count ({DECLARED}), so that they can be rewritten; or run the plugin.",
     source=f"{CAPTURE}; layer_boundary since 0.5.14",
 )
 def embedding_not_captured(case: Case) -> Fault | None:
@@ -167,8 +168,10 @@ def layers_differ(case: Case) -> Fault | None:
     wanted, got = trained(case), captured(case)
     if wanted is None or got is None or tuple(sorted(wanted)) == got:
         return None
-    write = rendering(tuple(sorted(wanted)), case)
+    write, layers = rendering(tuple(sorted(wanted)), case), target_layers(case)
     hint = f"write {list(write)} into {NAMED}" if write else "use an engine version that can capture them"
+    if layers is not None and not 0 <= min(wanted) <= max(wanted) < layers:
+        hint = f"name inputs of layers that the target has, 0 to {layers - 1}, or outputs, -1 to {layers - 2}"
     return Fault(
         f"the engine will capture the inputs of layers {list(got)}",
         f"{list(wanted)}, which the drafter was trained on",
