@@ -11,14 +11,14 @@ import functools
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from specdec.cli.where import where_options
+
 if TYPE_CHECKING:
     from specdec.controller.kube import Kube, KubeError
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 NO, UNASKED = 1, 2
 """Exit codes besides 0."""
@@ -77,24 +77,6 @@ async def connect(where: Where) -> Cluster:
     namespace = where.namespace or current["context"].get("namespace") or "default"
     you = Caller("kubectl-specdec", "you", "ask whoever grants roles in this cluster")
     return Cluster(Kube(client.ApiClient(configuration), you), namespace)
-
-
-def where_options(command: Function) -> Function:
-    """The options that say which cluster and namespace, as kubectl has them."""
-    for option in (
-        click.option(
-            "--kubeconfig",
-            default="",
-            metavar="FILE",
-            help="Kubeconfig; KUBECONFIG or ~/.kube/config if left out.",
-        ),
-        click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig."),
-        click.option(
-            "-n", "--namespace", default="", metavar="NAME", help="Namespace; the context's own if left out."
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 def in_cluster(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import click
 
-from specdec.cli.cluster import where_options
-from specdec.cli.judged import live
 from specdec.cli.layers import declared, layer_options
 from specdec.cli.render import explained, formatted
 from specdec.cli.sources import source_of
+from specdec.cli.where import where_options
 from specdec.preflight.arguments import Arguments, parsed, rendered
 from specdec.preflight.facts import PLUGIN_PATCHES
 from specdec.preflight.preflight import RepairMode, Request
@@ -77,6 +76,8 @@ def preflight(ctx: click.Context, /, **given: object) -> None:  # fmt: skip
     if name := options.text("name"):
         if options.text("drafter"):
             raise click.UsageError("give NAME or --drafter, not both")
+        from specdec.cli.judged import live
+
         where = {key: options.text(key) for key in ("namespace", "context", "kubeconfig")}
         live(**where, name=name, output=options.text("output"))
         return

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from specdec.preflight.header import Entry
+from specdec.preflight.index import INDEX
 from specdec.preflight.loading import ABSOLUTE_TO_OFFSETS
 from specdec.preflight.overlay import canonical
-from specdec.preflight.reading import CONFIG, INDEX
+from specdec.preflight.reading import CONFIG
 from specdec.preflight.repair import Mended
 from specdec.preflight.source import Source
 from specdec.preflight.tokens import CODES, read_whole

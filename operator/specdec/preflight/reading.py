@@ -5,8 +5,6 @@ Only config.json, the index, headers and a drafter's token map (two small intege
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -14,15 +12,14 @@ from typing import Any
 
 from specdec.preflight.finding import Finding, Severity, some
 from specdec.preflight.header import DRAFTER, TARGET, Entry, Limits, read_header
+from specdec.preflight.index import INDEX, Index, read_index
+from specdec.preflight.json_object import read_json
 from specdec.preflight.source import Source, UnreadableError
 
 CONFIG = "config.json"
-INDEX = "model.safetensors.index.json"
 CARD = "README.md"
 CARD_BYTES = 16 << 10
 CONFIG_BYTES = 1 << 20
-INDEX_BYTES = 40 << 20
-"""The index of a 1T-parameter model with 200 000 tensors has about 20 MB."""
 FORMAT = "huggingface/safetensors, README.md (format)"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
@@ -72,7 +69,7 @@ def read_model(
         reading.blame(no_weights(source, reading.files))
     for shard in present:
         _read_shard(reading, shard, limits, keep, indexed)
-    missing = sorted(set(indexed or ()) - set(present))
+    missing = sorted(set(indexed.counts if indexed else ()) - set(present))
     if missing:
         reading.refuse(
             "ShardMissing", f"{INDEX} lists {some(missing)}, which is not there", "all listed files",
@@ -95,39 +92,6 @@ def read_drafter(source: Source) -> Reading:
 def read_target(source: Source) -> Reading:
     """Read a target's folder; its tensors are checked and counted, not kept."""
     return read_model(source, TARGET, lambda _entry: False)
-
-
-def read_json(source: Source, name: str, size: int, most: int, code: str) -> dict[str, Any]:
-    """Read a JSON object that may be hostile.
-
-    Raises
-    ------
-    UnreadableError
-        It is too large, not JSON, no object, or has a key twice.
-    """
-    expected, hint = "one JSON object", "copy the file again"
-    if size > most:
-        raise UnreadableError(f"{code}TooLarge", f"{name} has {size} bytes", f"at most {most}", hint)
-    raw = source.read(name, 0, size)
-    if raw.count(b"{") + raw.count(b"[") > 4096:
-        raise UnreadableError(f"{code}TooLarge", f"{name} nests thousands of objects", expected, hint)
-    try:
-        text = raw.decode("utf-8")
-        del raw  # the index of a 1T-parameter model has 20 MB, and parsing it needs several times that
-        value = json.loads(text, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableError(f"{code}Malformed", f"{name} is not JSON ({error})", expected, hint) from error
-    if not isinstance(value, dict):
-        raise UnreadableError(f"{code}Malformed", f"{name} holds a {type(value).__name__}", expected, hint)
-    return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        raise ValueError(f"it has {some([name for name, count in counts.most_common(9) if count > 1])} twice")
-    return found
 
 
 def shards(files: Iterable[str]) -> list[str]:
@@ -159,34 +123,26 @@ def _read_card(reading: Reading) -> str:
         return ""
 
 
-def _read_index(reading: Reading, present: list[str]) -> dict[str, set[str]] | None:
-    """Names that the index puts into each file; None without an index."""
+def _read_index(reading: Reading, present: list[str]) -> Index | None:
     if INDEX not in reading.files:
         return None
     try:
-        index = read_json(reading.source, INDEX, reading.files[INDEX], INDEX_BYTES, "Index")
+        index = read_index(reading.source, INDEX, reading.files[INDEX])
     except UnreadableError as error:
         reading.blame(error)
         return None
-    placed = index.get("weight_map")
-    if not isinstance(placed, dict) or not all(isinstance(file, str) for file in placed.values()):
-        reading.refuse("IndexMalformed", f"{INDEX} has no weight_map", "names of files", "copy it again")
-        return None
-    files: dict[str, set[str]] = {}
-    for name, file in placed.items():
-        files.setdefault(file, set()).add(name)
-    outside = [file for file in files if "/" in file or "\\" in file]
+    outside = [file for file in index.counts if "/" in file or "\\" in file]
     if outside:
         reading.refuse(
             "LinkOutsideFolder", f"{INDEX} leads to {some(outside)}", "files of this folder", "export it anew"
         )
-    stray = [shard for shard in present if shard not in files]
+    stray = [shard for shard in present if shard not in index.counts]
     if stray:
         unlisted = UnreadableError(
             "ShardNotIndexed", f"{some(stray)} is not in {INDEX}", "every file listed", "remove or list it"
         )
         reading.blame(unlisted, Severity.WARNING)
-    return files
+    return index
 
 
 def _read_shard(
@@ -194,7 +150,7 @@ def _read_shard(
     shard: str,
     limits: Limits,
     keep: Callable[[Entry], bool],
-    indexed: dict[str, set[str]] | None,
+    indexed: Index | None,
 ) -> None:
     try:
         header = read_header(reading.source, shard, reading.files[shard], limits)
@@ -203,9 +159,8 @@ def _read_shard(
         return
     reading.metadata.update(header.metadata)
     reading.tensors += len(header.entries)
-    listed = indexed.get(shard) if indexed is not None else None
-    if listed is not None:
-        wrong = sorted(listed.symmetric_difference(entry.name for entry in header.entries))
+    if indexed is not None and shard in indexed.counts:
+        wrong = indexed.disputed(shard, [entry.name for entry in header.entries])
         if wrong:
             reading.refuse(
                 "IndexWrong", f"{INDEX} and {shard} disagree on {some(wrong)}", "the same names in both",

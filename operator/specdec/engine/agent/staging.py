@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from specdec.engine.agent.judging import STANDARD, Judged, explained, judged
 from specdec.engine.agent.plan import write_whole
 from specdec.preflight.checkpoint import CONFIG, CheckpointRefusedError, read_checkpoint
+from specdec.preflight.index import INDEX
 from specdec.preflight.loading import OVERLAY
 from specdec.preflight.overlay import canonical, normalised
 from specdec.preflight.preflight import RepairMode
@@ -37,7 +38,6 @@ DIGEST_SECONDS = 600.0
 KILL_SECONDS = 2.0
 CHANGED = "ChangedWhileStaged"
 """Reason of a refusal that says nothing of the drafter: a copy was still under way."""
-INDEX = "model.safetensors.index.json"
 
 
 Stamps = tuple[tuple[str, int, int, int], ...]

@@ -15,7 +15,7 @@ from specdec.engine.plugin.refusal import RefusedError
 from specdec.preflight.checkpoint import CheckpointRefusedError
 from specdec.preflight.checkpoint import read_config as read_checked
 from specdec.preflight.header import DRAFTER, Entry, read_header
-from specdec.preflight.reading import INDEX, INDEX_BYTES, read_json
+from specdec.preflight.index import INDEX, read_index
 from specdec.preflight.source import LocalFolder, UnreadableError, unreadable
 
 TYPES = {
@@ -63,12 +63,9 @@ def _indexed(folder: Path) -> list[str]:
         return []
     source, name, size = _place(folder / INDEX)
     try:
-        placed = read_json(source, name, size, INDEX_BYTES, "Index").get("weight_map")
+        return sorted(read_index(source, name, size).counts)
     except UnreadableError as error:
         raise RefusedError("Unreadable", str(error)) from error
-    if not isinstance(placed, dict) or not all(isinstance(file, str) for file in placed.values()):
-        raise RefusedError("Unreadable", f"{INDEX} has no weight_map, expected names of files: copy it again")
-    return sorted(set(placed.values()))
 
 
 def tensors(folder: Path) -> Iterator[tuple[str, Any]]:
