@@ -7,9 +7,7 @@ scales) in 64 sparse files: what is read is real, what is not read is a hole.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +19,7 @@ from tests.support.hostile import CASES
 from tests.support.public_faults import SHOWN
 
 from bench.results import Row, measured, write
+from bench.usage import used
 from specdec.preflight.header import TARGET, read_header
 from specdec.preflight.preflight import Request, preflight
 from specdec.preflight.source import LocalFolder, UnreadableError
@@ -85,13 +84,10 @@ def make_target(folder: Path) -> tuple[int, int]:
 
 def run(*command: str | Path, expected: int = 0) -> tuple[float, float]:
     """Run a command that must end so; returns seconds and peak MB."""
-    begin = time.perf_counter()
-    child = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode != expected:
-        raise SystemExit(f"{command} ended with {child.returncode}")
-    return time.perf_counter() - begin, usage.ru_maxrss / 1024
+    usage = used(*command)
+    if usage.code != expected:
+        raise SystemExit(f"{command} ended with {usage.code}")
+    return usage.seconds, usage.peak_mb
 
 
 def refused(folder: Path) -> float:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from bench.enginehalf.gauge import specdec_gauge
 from bench.enginehalf.speeds import median_interval
 from bench.results import Row
+from bench.usage import used
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +27,13 @@ from specdec.engine.plugin.hooks import Hook
 )
 def test_a_bar_is_the_most_unless_it_is_the_least(row: Row, met: bool | None):
     assert row.met is met
+
+
+def test_a_commands_peak_of_memory_is_its_own_and_not_the_benchmarks():
+    ballast = bytearray(200 << 20)
+    usage = used(sys.executable, "-c", "raise SystemExit(3)")
+    assert usage.code == 3
+    assert usage.peak_mb * (1 << 20) < len(ballast) / 2
 
 
 @pytest.mark.parametrize(("count", "places"), [(6, (1, 6)), (20, (6, 15)), (31, (10, 22)), (40, (14, 27))])
