@@ -47,7 +47,7 @@ class Lived:
     story: str
     """Words of its row in `specdec.preflight.stories.LIVE`, which names the layer."""
     tests: tuple[str, ...]
-    """Where it is caught, as PATH::NAME."""
+    """Where it is caught: node ids of pytest, as far as the fault is one of a test's cases with the case."""
 
 
 def absolute() -> Fixture:
@@ -81,14 +81,17 @@ SHOWN = (
     Shown(14, "latent attention on an older version", "ArchitectureTooNew", mla(), "0.5.11"),
 )  # fmt: skip
 
+CLOSED = "tests/security/test_closed_routes.py::test_the_engine_opens_no_admin_route_to_users"
+
 LIVED = (
     Lived(4, "draft weights lost by releasing memory", "resume of memory", (
-        "tests/security/test_closed_routes.py::test_the_engine_opens_no_admin_route_to_users",
+        f"{CLOSED}[/{{}}-release_memory_occupation]",
+        f"{CLOSED}[/{{}}-resume_memory_occupation]",
         "tests/engine/test_agent_on_the_engine.py::test_a_dead_candidate_is_gone_in_seconds_and_no_request_fails",
         "tests/scenarios/test_trouble.py::test_an_active_drafter_that_goes_bad_later_is_replaced_by_the_one_before",
     )),
     Lived(5, "a stale drafter after an update of the target", "stale drafter", (
-        "tests/security/test_closed_routes.py::test_the_engine_opens_no_admin_route_to_users",
+        f"{CLOSED}[/{{}}-update_weights_from_distributed]",
         "tests/scenarios/test_trouble.py::test_an_active_drafter_that_goes_bad_later_is_replaced_by_the_one_before",
     )),
     Lived(12, "another chat template or reasoning mode", "chat template", (
@@ -98,6 +101,7 @@ LIVED = (
     Lived(13, "a domain that training left out", "domain", (
         "tests/scenarios/test_trouble.py::test_a_shift_of_the_workload_keeps_the_drafter_and_says_so_once",
         "tests/unit/test_acceptance_compare.py::test_a_regression_is_found_under_the_same_traffic",
+        "tests/scenarios/test_story.py::test_a_drafter_below_the_floor_is_found_on_live_traffic_and_rolled_back",
     )),
     Lived(15, "acceptance that falls with the prefix cache", "prefix cache", (
         "tests/engine/test_plugin_swap.py::test_a_request_matches_no_draft_kv_of_another_drafter",
