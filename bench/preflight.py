@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +19,7 @@ from tests.support.headers import HIDDEN, VOCABULARY, Tensors, kimi_k25, llama, 
 from tests.support.hostile import CASES
 from tests.support.public_faults import SHOWN
 
+from bench.agentside import Cost
 from bench.results import Row, measured, write
 from bench.usage import used
 from specdec.preflight.header import TARGET, read_header
@@ -125,6 +127,24 @@ def slowest(folders: list[Path]) -> float:
     return max(times) * 1000
 
 
+def agentside(target: Path, folders: list[Path]) -> list[Row]:
+    """What judging leaves in the agent, and what a child that judges would take instead."""
+    words = [sys.executable, "-m", "bench.agentside", str(target), *map(str, folders)]
+    costs, children = [], []
+    for _ in range(ROUNDS):
+        found = subprocess.run(words, stdout=subprocess.PIPE, check=True)
+        costs.append(Cost(**json.loads(found.stdout)))
+        children.append(run(sys.executable, "-c", "import specdec.engine.agent.judging"))
+    judging = f"agent, judging the drafter and {len(folders) - 1} hostile ones"
+    return [
+        measured("agent, surveying the 600 GB target", [one.survey_seconds for one in costs], "s"),
+        measured(f"{judging}: memory that stays", [one.grown_mb for one in costs], "MB"),
+        measured(f"{judging}: longest stop of its event loop", [one.gap_ms for one in costs], "ms"),
+        measured("a child instead: until it could judge", [seconds for seconds, _ in children], "s"),
+        measured("a child instead: its memory", [memory for _, memory in children], "MB"),
+    ]
+
+
 def preflight_command(drafter: Path, target: Path) -> tuple[str | Path, ...]:
     """The command line of a person."""
     return (CLI, "preflight", "--drafter", drafter, "--target", target, "--engine-version", "0.5.23")
@@ -196,6 +216,7 @@ def main() -> None:
             ),
             Row("target", round(size / 1e9), "GB"),
         ]
+        rows += agentside(place / "kimi", [drafter, *folders])
         write("preflight", rows + against_the_engine())
     finally:
         shutil.rmtree(place)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,16 @@ def test_a_good_drafter_passes_with_its_config_as_it_is(models):
     config = read_config(models / "good")
     found = judging.judged(models / "good", config, around(models))
     assert (found.config, found.arguments, found.environment) == (config, (), {})
+
+
+def test_no_header_of_the_target_is_opened(models, tmp_path):
+    shutil.copytree(models / "kimi", tmp_path / "kimi")
+    for shard in (tmp_path / "kimi").glob("*.safetensors"):
+        shard.write_bytes(b"no header")
+    surveyed = judging.survey(tmp_path / "kimi", "0.5.23", (), {}, 3)
+    assert surveyed.target
+    assert (surveyed.target.files, surveyed.target.tensors) == (1, None)
+    assert not judging.judged(models / "good", read_config(models / "good"), surveyed).report.blocking
 
 
 def test_names_that_feed_nothing_are_refused_by_the_headers(models):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.unit.test_agent_candidacy import Scene, running
+from tests.support.agentcandidacy import Scene, running
 
 from specdec.engine.protocol import CandidateState, Drafting, SetDrafting
 

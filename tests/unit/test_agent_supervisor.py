@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.test_agent_candidacy import Scene, ref
+from tests.support.agentcandidacy import Scene, ref
 from tests.unit.test_agent_plan import A, B, plan, state
 
 from specdec.engine.agent import plan as plans

@@ -92,7 +92,8 @@ class Target:
     """How its makers call it; empty if nothing says."""
     config: Mapping[str, Any]
     files: int = 0
-    tensors: int = 0
+    tensors: int | None = None
+    """None if its headers were not read."""
     size: int = 0
 
     @property

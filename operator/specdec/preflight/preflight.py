@@ -123,11 +123,8 @@ def resolved(case: Case) -> Mapping[str, Any]:
     if case.engine is not None:
         found["acceptRateGauge"] = case.engine.accept_rate.value
     if case.target is not None:
-        found["target"] = {
-            "files": case.target.files,
-            "tensors": case.target.tensors,
-            "bytes": case.target.size,
-        }
+        counts = {"files": case.target.files, "tensors": case.target.tensors, "bytes": case.target.size}
+        found["target"] = {name: count for name, count in counts.items() if count is not None}
     if case.drafter is not None:
         sizes = ("hidden_size", "vocab_size", "draft_vocab_size")
         config = mapping(case.drafter.config, "transformer_layer_config")

@@ -36,7 +36,8 @@ class Reading:
     card: str = ""
     """Beginning of its README."""
     files: dict[str, int] = field(default_factory=dict)
-    tensors: int = 0
+    tensors: int | None = None
+    """How many all headers declare; None if none was read."""
     findings: list[Finding] = field(default_factory=list)
 
     def blame(self, error: UnreadableError, severity: Severity = Severity.ERROR) -> None:
@@ -53,15 +54,8 @@ def read_model(
 ) -> Reading:
     """Read a folder; of its tensors keep those that the caller wants."""
     reading = Reading(source)
-    try:
-        reading.files = source.sizes()
-    except UnreadableError as error:
-        reading.blame(error)
+    if not _outlined(reading):
         return reading
-    try:
-        reading.config = read_config(source, reading.files)
-    except UnreadableError as error:
-        reading.blame(error)
     reading.card = _read_card(reading)
     present = shards(reading.files)
     indexed = _read_index(reading, present)
@@ -76,6 +70,27 @@ def read_model(
             "copy the folder again",
         )  # fmt: skip
     return reading
+
+
+def read_outline(source: Source) -> Reading:
+    """Read a folder's config and the sizes of its files, but no header."""
+    reading = Reading(source)
+    _outlined(reading)
+    return reading
+
+
+def _outlined(reading: Reading) -> bool:
+    """Fill in files and config; says whether the folder could be listed at all."""
+    try:
+        reading.files = reading.source.sizes()
+    except UnreadableError as error:
+        reading.blame(error)
+        return False
+    try:
+        reading.config = read_config(reading.source, reading.files)
+    except UnreadableError as error:
+        reading.blame(error)
+    return True
 
 
 def read_drafter(source: Source) -> Reading:
@@ -158,7 +173,7 @@ def _read_shard(
         reading.blame(error)
         return
     reading.metadata.update(header.metadata)
-    reading.tensors += len(header.entries)
+    reading.tensors = (reading.tensors or 0) + len(header.entries)
     if indexed is not None and shard in indexed.counts:
         wrong = indexed.disputed(shard, [entry.name for entry in header.entries])
         if wrong:

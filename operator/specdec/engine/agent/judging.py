@@ -20,7 +20,7 @@ from specdec.preflight.checkpoint import CheckpointRefusedError
 from specdec.preflight.facts import Case, Declared, Target, drafter_of, mapping, target_of
 from specdec.preflight.loading import NOTHING, Overlay
 from specdec.preflight.preflight import Request, judge
-from specdec.preflight.reading import read_drafter, read_target
+from specdec.preflight.reading import read_drafter, read_outline
 from specdec.preflight.source import LocalFolder
 
 if TYPE_CHECKING:
@@ -84,9 +84,13 @@ class Judged:
 def survey(
     target: Path, version: str, argv: tuple[str, ...], environment: Mapping[str, str], steps: int
 ) -> Surroundings:
-    """Read the target's headers and judge the start as it would be without a drafter."""
+    """Read the target's config and judge the start as it would be without a drafter.
+
+    No check of a drafter needs the target's headers, and parsing those of a large one takes seconds of a core and
+    stays in the agent's memory (docs/decisions/0009).
+    """
     arguments = rendered(argv, environment, steps=steps)
-    around = Surroundings(target_of(read_target(LocalFolder(target))), version, arguments)
+    around = Surroundings(target_of(read_outline(LocalFolder(target))), version, arguments)
     without = judge(_case(around), Request(None, None, version), [])
     known = frozenset(finding.code for finding in without.report.blocking)
     return Surroundings(around.target, version, arguments, known, frozenset(without.report.findings))
