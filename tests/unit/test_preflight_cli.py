@@ -82,7 +82,11 @@ def test_every_code_is_explained_whatever_its_case(code):
     ("words", "said"),
     [
         (["preflight"], "give --drafter"),
-        (["preflight", "--explain", "Nonsense"], "no finding is called Nonsense"),
+        (
+            ["preflight", "--explain", "Nonsense"],
+            "no finding is called Nonsense; docs/reference/preflight.md",
+        ),
+        (["preflight", "--drafter", "x", "--skip", "LayerIdAbsent"], "is LayerIdsAbsent meant?"),
         (["preflight", "--drafter", "x", "--layers", "2,x"], "no list such as 2,30,58"),
         (["preflight", "--drafter", "x", "--layers", "58,2,30"], "58,2,30 does not rise"),
         (["preflight", "--drafter", "x", "--env", "NAME"], "NAME is not NAME=VALUE"),
@@ -155,6 +159,7 @@ class Hub(BaseHTTPRequestHandler):
     folder: Path
     sent = 0
     requests = 0
+    busy = False
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         return
@@ -166,6 +171,8 @@ class Hub(BaseHTTPRequestHandler):
                 for path in sorted(self.folder.iterdir())
             ]
             self._answer(200, json.dumps({"id": "org/drafter", "sha": "c0ffee", "siblings": files}).encode())
+        elif self.busy and "safetensors" in self.path:
+            self._answer(503, b"")
         elif self.path.startswith("/org/drafter/resolve/c0ffee/"):
             self._range((self.folder / self.path.rpartition("/")[2]).open("rb"))
         else:
@@ -190,7 +197,7 @@ class Hub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch) -> Iterator[type[Hub]]:
-    Hub.folder, Hub.sent, Hub.requests = llama().write(tmp_path / "served"), 0, 0
+    Hub.folder, Hub.sent, Hub.requests, Hub.busy = llama().write(tmp_path / "served"), 0, 0, False
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -233,3 +240,24 @@ def test_a_repository_that_is_not_there_is_a_finding(hub, place, name):
     assert done.returncode == 1, done.stderr
     assert "FileMissing" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "variables", [{"HF_ENDPOINT": "http://127.0.0.1:9"}, {"HF_HUB_OFFLINE": "1"}], ids=["nobody", "offline"]
+)
+def test_a_hub_that_does_not_answer_is_no_fault_of_the_drafter(hub, place, monkeypatch, variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    done = through_a_child("preflight", "--drafter", "hf://org/drafter", "--engine-version", "0.5.23")
+    assert done.returncode == 2, done.stderr
+    assert "HubUnreachable" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_hub_that_is_busy_in_the_middle_is_no_fault_either_and_nothing_is_converted(hub, place):
+    hub.busy = True
+    words = ("--drafter", "hf://org/drafter", "--target", "Kimi-K2.5", "--engine-version", "0.5.23")
+    done = through_a_child("convert", *words, "--to", str(place / "out"))
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "answered 503" in done.stdout
+    assert not (place / "out").exists()

@@ -42,7 +42,7 @@ def convert(
     """Write a drafter as an SGLang version loads it, into a new folder.
 
     The source is never touched and nothing is overwritten. Weights are copied as they are: only names, the token
-    map and the config change. Exits with 1 and writes nothing if something blocks that no repair mends.
+    map and the config change. Writes nothing if something blocks that no repair mends (exits with 1) or could not be judged (2).
     """
     source = source_of(drafter)
     said = declared(layers, convention or "")
@@ -51,8 +51,8 @@ def convert(
     )
     outcome = preflight(request)
     click.echo(human(outcome.report), nl=False)
-    if outcome.report.blocking:
-        ctx.exit(1)
+    if outcome.report.exit_code:
+        ctx.exit(outcome.report.exit_code)
     try:
         files = write(source, outcome.mended, destination)
     except (ConvertRefusedError, UnreadableError, OSError) as error:

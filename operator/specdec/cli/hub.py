@@ -10,17 +10,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from huggingface_hub import HfApi, hf_hub_url
-from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils._headers import build_hf_headers
 from huggingface_hub.utils._http import get_session
 
-from specdec.preflight.source import UnreadableError
+from specdec.preflight.source import UnreachableError, UnreadableError
 
 SECONDS = 30.0
 HEAD = 128 << 10
 HINT = "check the name, the revision, HF_TOKEN and HF_ENDPOINT"
-NETWORK_ERRORS = (HfHubHTTPError, OfflineModeIsEnabled, OSError, RuntimeError, ValueError)
-"""What the client raises when it can't reach or read a repository."""
+NO_ANSWER = "check the network, HF_ENDPOINT and HF_HUB_OFFLINE, or name a local folder"
+BUSY = frozenset({429, *range(500, 600)})
+"""HTTP answers that say nothing of the repository."""
 
 
 @dataclass
@@ -51,10 +52,8 @@ class HubRepository:
             return self._sizes
         try:
             info = HfApi().model_info(self.name, revision=self.revision, files_metadata=True, timeout=SECONDS)
-        except NETWORK_ERRORS as error:
-            raise UnreadableError(
-                "FileMissing", f"{self.label}: {_first_line(error)}", "a model", HINT
-            ) from error
+        except Exception as error:
+            raise _worded("FileMissing", self.label, "a model", error) from error
         self.commit = info.sha or self.revision
         files = info.siblings or []
         self._sizes = {file.rfilename: file.size or 0 for file in files if "/" not in file.rfilename}
@@ -81,16 +80,26 @@ class HubRepository:
             with _client().stream(
                 "GET", url, headers=headers, timeout=SECONDS, follow_redirects=True
             ) as answer:
-                if answer.status_code != 206 and not (answer.status_code == 200 and start == 0):
-                    raise UnreadableError(
-                        "NotReadable",
-                        f"{url} answered {answer.status_code}",
-                        "206, a range of the file",
-                        HINT,
-                    )
-                return _at_most(answer, count)
-        except NETWORK_ERRORS as error:
-            raise UnreadableError("NotReadable", f"{url}: {_first_line(error)}", "the file", HINT) from error
+                status = answer.status_code
+                ranged = status == 206 or (status == 200 and start == 0)
+                content = _at_most(answer, count) if ranged else b""
+        except Exception as error:
+            raise _worded("NotReadable", url, "the file", error) from error
+        if status in BUSY:
+            raise UnreachableError(f"{url} answered {status}", NO_ANSWER)
+        if not ranged:
+            raise UnreadableError("NotReadable", f"{url} answered {status}", "206, a range of the file", HINT)
+        return content
+
+
+def _worded(code: str, place: str, expected: str, error: Exception) -> UnreadableError:
+    """Tell an answer that refuses from none at all."""
+    found = f"{place}: {_first_line(error)}"
+    if isinstance(error, HfHubHTTPError) and error.response.status_code not in BUSY:
+        return UnreadableError(code, found, expected, HINT)
+    if isinstance(error, ValueError):  # a name that can be none
+        return UnreadableError(code, found, expected, HINT)
+    return UnreachableError(found, NO_ANSWER)
 
 
 def _client() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from difflib import get_close_matches
 
 import click
 
@@ -16,7 +17,7 @@ from specdec.preflight.facts import PLUGIN_PATCHES
 from specdec.preflight.preflight import RepairMode, Request
 from specdec.preflight.preflight import preflight as judge
 from specdec.preflight.source import LocalFolder
-from specdec.preflight.stories import STORIES
+from specdec.preflight.stories import STORIES, Story
 
 EXAMPLES = """\b
 Examples:
@@ -71,7 +72,7 @@ def preflight(ctx: click.Context, /, **given: object) -> None:  # fmt: skip
     """
     options = Options(given)
     if code := options.text("explain"):
-        _explain(code)
+        click.echo(explained(_known(code, "--explain")), nl=False)
         return
     if name := options.text("name"):
         if options.text("drafter"):
@@ -118,7 +119,7 @@ class Options:
             compute_capability=self._compute_capability(),
             patches=frozenset() if self._given["stock"] else PLUGIN_PATCHES,
             repair=RepairMode(self.text("repair")),
-            skip=frozenset(self.many("skip")),
+            skip=frozenset(_known(code, "--skip").code for code in self.many("skip")),
         )
 
     def _arguments(self) -> Arguments:
@@ -165,10 +166,12 @@ def _digests(request: Request) -> dict[str, str]:
     return found
 
 
-def _explain(code: str) -> None:
-    story = STORIES.get(code) or next((STORIES[key] for key in STORIES if key.lower() == code.lower()), None)
+def _known(code: str, option: str) -> Story:
+    """Find a code's story, whatever the case."""
+    story = next((story for story in STORIES.values() if story.code.lower() == code.lower()), None)
     if story is None:
-        raise click.BadParameter(
-            f"no finding is called {code}; see docs/reference/preflight.md", param_hint="--explain"
-        )
-    click.echo(explained(story), nl=False)
+        near = get_close_matches(code.lower(), [key.lower() for key in STORIES], 1)
+        meant = next((f": is {key} meant?" for key in STORIES if key.lower() in near), "")
+        said = f"no finding is called {code}{meant or '; docs/reference/preflight.md lists them'}"
+        raise click.BadParameter(said, param_hint=option)
+    return story

@@ -14,7 +14,7 @@ from specdec.preflight.finding import Finding, Severity, some
 from specdec.preflight.header import DRAFTER, TARGET, Entry, Limits, read_header
 from specdec.preflight.index import INDEX, Index, read_index
 from specdec.preflight.json_object import read_json
-from specdec.preflight.source import Source, UnreadableError
+from specdec.preflight.source import Source, UnreachableError, UnreadableError
 
 CONFIG = "config.json"
 CARD = "README.md"
@@ -42,6 +42,7 @@ class Reading:
 
     def blame(self, error: UnreadableError, severity: Severity = Severity.ERROR) -> None:
         """Turn a refusal into a finding."""
+        severity = Severity.UNKNOWN if isinstance(error, UnreachableError) else severity
         self.findings.append(Finding(error.code, severity, error.found, error.expected, error.hint, FORMAT))
 
     def refuse(self, code: str, found: str, expected: str, hint: str) -> None:

@@ -22,6 +22,13 @@ class UnreadableError(Exception):
         self.hint = hint
 
 
+class UnreachableError(UnreadableError):
+    """A model's place did not answer: nothing is known of the model, so nothing is its fault."""
+
+    def __init__(self, found: str, hint: str) -> None:
+        super().__init__("HubUnreachable", found, "an answer", hint)
+
+
 class Source(Protocol):
     """A flat folder of files, read in pieces."""
 

@@ -61,6 +61,9 @@ READING = (
     _file("TargetNotFound", "The target's folder, or a file in it, isn't in its claim.", "Check the claim and the path."),
     _file("NotJudged", "The preflight itself failed.", "Report it; the engine still refuses what it can't load.",
           "The drafter is served unjudged.", severity=Severity.UNKNOWN),
+    _file("HubUnreachable", "The hub did not answer, or offline mode forbids to ask it.",
+          "Check the network, HF_ENDPOINT and HF_HUB_OFFLINE, or name a local folder.",
+          "Nothing could be judged.", severity=Severity.UNKNOWN),
     _file("DtypeUnknown", "A tensor has a type that the format does not know.", "Export the file again."),
 )  # fmt: skip
 

@@ -77,7 +77,9 @@ def layer_ids_absent(case: Case) -> Fault | None:
     layers = target_layers(case)
     guess = str(list(default_boundaries(layers))) if layers else "its default"
     return Fault(
-        f"no {NAMED}; the engine captures {guess}", "the trained layers", "declare them if you know them"
+        f"no {NAMED}; the engine captures {guess}",
+        "the trained layers",
+        f"declare them if you know them: {DECLARED}",
     )
 
 
