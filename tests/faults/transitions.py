@@ -76,6 +76,10 @@ DRAWN: dict[Path, Draw] = {
     ("engine", "scheduling", "spreadOver"): _one_of(None, "kubernetes.io/hostname"),
     ("engine", "scheduling", "priorityClassName"): _one_of(None, "serving"),
     ("engine", "scheduling", "runtimeClassName"): _one_of(None, "nvidia"),
+    ("drafter", "layers"): _one_of(
+        None, {"convention": "Output"}, {"ids": [2, 30, 58], "convention": "Boundary"}
+    ),
+    ("engine", "warmupPrompts"): _one_of(None, "prompts"),
     ("engine", "podLabels"): _one_of(None, {"team": "llm"}, {"app.kubernetes.io/name": "mine"}),
 }
 """What is drawn where the schema alone would give nonsense, or what lasts for hours."""
@@ -83,7 +87,7 @@ DRAWN: dict[Path, Draw] = {
 
 def _leaves(node: dict[str, Any], path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
     for name, below in node.get("properties", {}).items():
-        if "properties" in below:
+        if "properties" in below and (*path, name) not in DRAWN:
             yield from _leaves(below, (*path, name))
         else:
             yield (*path, name), below

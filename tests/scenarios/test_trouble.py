@@ -6,6 +6,8 @@ import pytest
 from tests.support.scenario import Scenario
 from tests.support.scenario_agent import Model
 
+from specdec.engine.protocol import Swap
+
 
 @pytest.fixture
 def settled(scenario: Scenario) -> Scenario:
@@ -132,6 +134,12 @@ def test_the_same_bad_drafter_applied_again_and_again_is_tried_once(settled):
     for _ in range(20):  # O-e02: GitOps applies the same B every three minutes
         settled.when.drafter("v5").time(180)
     settled.then.swaps("v5", 1).rollbacks(1).pods_made(1).serves("v2")
+
+
+def test_a_folder_that_never_appears_is_looked_for_twice_a_minute_however_long_that_lasts(settled):
+    settled.when.drafter("nowhere").time(1800)
+    settled.then.serves("v2").condition("Stalled", "True")
+    assert len(settled.then.told(Swap)) <= 1800 / 30 + 1
 
 
 def test_a_restarted_engine_begins_to_count_anew(settled):

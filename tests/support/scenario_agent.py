@@ -185,18 +185,10 @@ class FakeAgent:
             self._serve_plainly(3 * calls)
             return
         model = self.models[self.paths[self.serving]]
-        if self.pace.random() > (self.now - self.resumed_at) / CARRIED_SECONDS:
-            self._book(
-                Source.CARRIED,
-                calls,
-                self._drafted(calls, model.quality * ease * HOLES),
-                model.speedup * HOLES,
-            )
-        else:
-            self._book(Source.TRAFFIC, calls, self._drafted(calls, model.quality * ease), model.speedup)
-
-    def _drafted(self, calls: int, chance: float) -> list[int]:
-        return drafted(self.rng, calls, self.max_steps, chance)
+        carried = self.pace.random() > (self.now - self.resumed_at) / CARRIED_SECONDS
+        source, left = (Source.CARRIED, HOLES) if carried else (Source.TRAFFIC, 1.0)
+        right = drafted(self.rng, calls, self.max_steps, model.quality * ease * left)
+        self._book(source, calls, right, model.speedup * left)
 
     def _book(self, source: Source, calls: int, right: list[int], speedup: float) -> None:
         """Count one finished request."""
@@ -305,7 +297,12 @@ class FakeAgent:
         refused = self._refused(now.revision, self._wish) if staging else ""
         match now.state:
             case CandidateState.STAGING if model is None:
-                self._note(state=CandidateState.REFUSED, reason="FileMissing", message="is no folder")
+                self._note(
+                    state=CandidateState.REFUSED,
+                    reason="FileMissing",
+                    message="is no folder",
+                    refused_at=exact(self.now),
+                )
                 self.serving = self.promoted
             case CandidateState.STAGING if refused:
                 self._note(
@@ -313,6 +310,7 @@ class FakeAgent:
                     reason=refused,
                     message="24 tensors of the checkpoint fit no parameter",
                     digest=self._digest(now.revision),
+                    refused_at=exact(self.now),
                 )
                 self.serving = self.promoted
             case CandidateState.STAGING:
@@ -342,7 +340,11 @@ class FakeAgent:
     def _end(self, reason: str, message: str) -> None:
         served = bool(self.candidate and self.candidate.swapped_at)
         state = CandidateState.SWAPPED_BACK if served else CandidateState.REFUSED
-        more = {"back_at": exact(self.now), "back_seconds": "0.410"} if served else {}
+        more = (
+            {"back_at": exact(self.now), "back_seconds": "0.410"}
+            if served
+            else {"refused_at": exact(self.now)}
+        )
         self._note(state=state, reason=reason, message=message, **more)
 
     def _note(self, **fields: object) -> None:

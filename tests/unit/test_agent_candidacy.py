@@ -100,6 +100,7 @@ async def test_a_refused_candidate_never_serves(monkeypatch, order):
             CandidateState.REFUSED,
             "TensorsNotConsumed",
         )
+        assert (bool(scene.candidate.refused_at), scene.candidate.back_at) == (True, "")
         assert scene.slot.serves == "home"
         assert not scene.candidacy.judge(Promote(revision="b")).accepted
         assert not scene.candidacy.judge(Confirm(revision="b", within_seconds=9)).accepted

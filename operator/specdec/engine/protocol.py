@@ -280,6 +280,8 @@ class Candidate(Message):
     swapped_at: str = ""
     """RFC 3339, UTC, with microseconds, like all times here."""
     back_at: str = ""
+    refused_at: str = ""
+    """When it ended without ever having served."""
     requests_at_swap: int = 0
     """User requests in flight when it was swapped in."""
     confirm_by: str = ""

@@ -17,7 +17,7 @@ from specdec.rollout.clock import exact, seconds
 from specdec.rollout.inputs import MISSING
 from specdec.rollout.quarantine import BY_PERSON, PROMOTED, REJECTED, SUPERSEDED, still_holds, twin
 from specdec.rollout.revisions import drafter_ref, version
-from specdec.rollout.scene import ENDED, Scene, candidate, living_candidate
+from specdec.rollout.scene import ENDED, Scene, candidate, living_candidate, moment
 from specdec.rollout.world import PodView, RevisionRecord
 
 Found = tuple[str, str]
@@ -283,7 +283,7 @@ def of_this_trial(ended: Candidate, pod: PodView, record: RevisionRecord) -> boo
     begun = seconds(record.at)
     if begun is None:
         return True
-    moment = seconds(ended.back_at) or seconds(ended.swapped_at)
-    if moment is not None:
-        return moment > begun
+    ended_at = moment(ended)
+    if ended_at is not None:
+        return ended_at > begun
     return pod.heard_at is not None and pod.heard_at > begun + HEARD_MARGIN_SECONDS

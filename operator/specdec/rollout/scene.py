@@ -107,7 +107,8 @@ def living_candidate(status: Status) -> Candidate | None:
 
 def moment(candidate: Candidate) -> float | None:
     """When something last happened to a candidate, as far as the agent says."""
-    return seconds(candidate.back_at) or seconds(candidate.swapped_at)
+    times = (candidate.back_at, candidate.refused_at, candidate.swapped_at)
+    return next((at for time in times if (at := seconds(time)) is not None), None)
 
 
 def ordinal(pod: str) -> int:

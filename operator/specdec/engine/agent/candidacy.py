@@ -234,7 +234,7 @@ class Candidacy:
         self._board.judged(report, command.drafter.revision, command.preflight)
 
     async def _refuse(self, drafter: DrafterRef, reason: str, message: str) -> None:
-        self._note(drafter, CandidateState.REFUSED, reason=reason, message=message)
+        self._note(drafter, CandidateState.REFUSED, reason=reason, message=message, refused_at=now_text())
         if self.away:
             # The candidate before it is named by no status any more, and nobody will confirm it.
             await self._go_home()
@@ -268,7 +268,9 @@ class Candidacy:
             "message": message[:MESSAGE_CHARACTERS],
             "confirm_by": "",
         }
-        self._board.change(candidate=now.model_copy(update={**end, **(fields if served else {})}))
+        self._board.change(
+            candidate=now.model_copy(update={**end, **(fields if served else {"refused_at": now_text()})})
+        )
         log.info("candidate %s: %s", now.revision, end)
 
     async def _go_home(self, *, surely: bool = False) -> None:
@@ -368,7 +370,7 @@ def gone(candidate: Candidate | None, failure: Failure) -> dict[str, Any]:
         "state": CandidateState.SWAPPED_BACK if served else CandidateState.REFUSED,
         "reason": "EngineCrashed" if crashed else "EngineEnded",
         "message": f"the engine ended while it was the candidate: {failure.message}"[:MESSAGE_CHARACTERS],
-        "back_at": now_text() if served else "",
+        "back_at" if served else "refused_at": now_text(),
         "confirm_by": "",
     }
     return {"candidate": candidate.model_copy(update=fields)}
