@@ -159,7 +159,7 @@ def against_the_engine() -> list[Row]:
             loaded.append(failed_load())
             command = preflight_command(models()["renamed"], models()["kimi"])
             judged.append(run(*command, expected=1)[0])
-    except RuntimeError as error:
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
         print(f"not compared with the engine: {error}")
         return []
     return [
