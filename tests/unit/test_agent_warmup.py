@@ -62,6 +62,7 @@ class Engine:
 
     def __init__(self, *, ids: bool = True) -> None:
         self.steps = 3
+        self.to_images = 500
         self.trail: list[tuple[int, str]] = []
         self._ids = ids
 
@@ -82,7 +83,7 @@ class Engine:
 
     async def chat(self, prompt: str, *, image: str = "", **_: float) -> Reply:
         if image:
-            raise RequestFailedError("SGLang answered 500 to a probe, expected 200: no kernel")
+            raise RequestFailedError(f"SGLang answered {self.to_images}", self.to_images)
         self.trail.append((self.steps, prompt))
         return Reply("words", (1, 2), (3, 4) if self._ids else ())
 
@@ -131,12 +132,15 @@ async def test_the_users_prompts_are_asked_and_taken_again_where_there_are_too_f
 
 
 @pytest.mark.parametrize(
-    ("sees", "said"), [(True, "a request with an image failed: SGLang answered 500"), (False, "")]
+    ("sees", "status", "said"),
+    [(True, 500, "a request with an image failed: SGLang answered 500"), (True, 400, ""), (False, 500, "")],
 )
-async def test_only_a_target_that_sees_is_asked_about_an_image(sees: bool, said: str):
-    _, warmed = await baseline(Engine(), sees=sees).measure(1.0)
+async def test_only_a_target_that_sees_is_asked_about_an_image(sees: bool, status: int, said: str):
+    engine = Engine()
+    engine.to_images = status
+    _, warmed = await baseline(engine, sees=sees).measure(1.0)
     assert said in warmed.message
-    assert ("image" in warmed.message) is sees
+    assert ("image" in warmed.message) is bool(said)
 
 
 async def test_no_time_left_compares_nothing_and_says_so():

@@ -50,6 +50,11 @@ class OrderRefusedError(Exception):
 class RequestFailedError(Exception):
     """SGLang answered one of the agent's own requests with an error."""
 
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+        """HTTP status of the answer; 0 where that is no matter."""
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -192,7 +197,9 @@ class Loopback:
         }
         status, text = await self._post("/v1/chat/completions", body, headers={}, seconds=seconds)
         if status != 200:
-            raise RequestFailedError(f"SGLang answered {status} to a probe, expected 200: {text[:200]}")
+            raise RequestFailedError(
+                f"SGLang answered {status} to a probe, expected 200: {text[:200]}", status
+            )
         try:
             choice: dict[str, Any] = json.loads(text)["choices"][0]
             message: dict[str, Any] = choice["message"]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("specdec.agent")
 
+BAD_REQUEST = 400
 BATCHES = (1, 4)
 FEWEST = 2
 """Requests of the smallest batch: one alone would rest on one prompt's habit."""
@@ -157,6 +158,9 @@ class Baseline:
             await self.loopback.chat(prompt, max_tokens=TOKENS, seconds=limit, image=image())
         except (RequestFailedError, EngineUnreachableError) as error:
             log.warning("warm-up: a request with an image failed: %s", error)
+            if isinstance(error, RequestFailedError) and error.status == BAD_REQUEST:
+                # Its chat template has no place for images, whatever its config says: no user's image gets further.
+                return warmup
             return noting(warmup, f"a request with an image failed: {error}")
         return warmup
 
