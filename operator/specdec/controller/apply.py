@@ -78,7 +78,8 @@ class Applier:
         records = [item for item in plan.objects if item["kind"] == CONTROLLER_REVISION.kind]
         others = [item for item in plan.objects if item["kind"] != CONTROLLER_REVISION.kind]
         unrecorded = await self._objects(records, uid)
-        failed = unrecorded + await self._objects(others, uid)
+        # What follows from a record waits for it: the next pass would decide without it, and undo what was done.
+        failed = unrecorded or await self._objects(others, uid)
         safe = [item for item in plan.commands if not failed or isinstance(item.command, SAFE)]
         commands = [item for item in safe if not self._confirmed_lately(item)]
         failed += await self._commands(world, plan, commands)
