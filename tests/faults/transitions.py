@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 from tests.faults import clockwork
 from tests.faults.essence import Essence, differences, essence
-from tests.faults.points import LONGEST_SECONDS, settled
+from tests.faults.points import LONGEST_SECONDS, REST_SECONDS, settled
 from tests.faults.stories import empty, spec
 from tests.faults.world import EPOCH, Manifest, World
 from tests.support.podsecurity import violations
@@ -144,6 +144,8 @@ def _put(into: Manifest, path: Path, value: Any) -> None:
 
 
 UNDER_WAY = "still reconciling at rest"
+CALM_CHANGES = 8
+"""Two trials with their statuses in the time that means rest."""
 
 
 @dataclass
@@ -203,7 +205,10 @@ class Walk:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, end - loop.time())):
                     await self.world.network.changed.wait()
-        return False
+        # What can't be had for now, a folder that is missing, is tried again every half minute.
+        before = len(self.world.network.changes)
+        await asyncio.sleep(REST_SECONDS)
+        return len(self.world.network.changes) - before <= CALM_CHANGES
 
     def _look(self, step: int, now: Manifest, found: Essence) -> None:
         stuck = unexplained(now, found)
