@@ -6,7 +6,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(HOME)/.local/bin/uv)
 # Every run brings the locked environment up to date first.
 RUN := $(UV) run --quiet --all-extras
 
-.PHONY: help test demo generate gpu probes clean
+.PHONY: help test nightly demo generate gpu probes clean
 
 help: ## List the targets
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -16,6 +16,9 @@ test: $(UV) ## Run everything that CI checks: all parts below
 
 test-%: $(UV) ## Run one part: test-lint, test-unit (seconds), test-chart, test-engine (real SGLang), test-cluster (real kind)
 	@$(RUN) python -m tests.parts $*
+
+nightly: $(UV) ## Meet every fault at every request, ten thousand changes of specs, a thousand pauses (build/bench/nightly.json)
+	@$(RUN) python -m tests.faults $(ARGS)
 
 demo: $(UV) ## Show the main job: from kubectl apply to an automatic rollback (build/demo.png)
 	@$(RUN) python -m tests.cluster up

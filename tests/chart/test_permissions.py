@@ -195,7 +195,9 @@ def test_requests_of_other_kinds_are_those_that_are_known():
         ("apply.py", "apply"),
         ("apply.py", "delete"),
         ("status.py", "apply"),
-        ("watchdog.py", "list"),
+        ("watchdog.py", "pages"),
+        ("watches.py", "pages"),
+        ("watches.py", "watch"),
     }
 
 

@@ -56,6 +56,9 @@ class Fault(StrEnum):
     STALE = "the answer of the time before comes again"
     DROPPED = "it is never delivered"
     LATE = "it comes after what came behind it"
+    BROKEN = "its watch breaks before it"
+    DEAF = "its watch stays open and says nothing any more"
+    GONE = "its watch ends before it, and what has happened is forgotten"
 
 
 FAULTS: dict[Channel, tuple[Fault, ...]] = {
@@ -70,7 +73,9 @@ FAULTS: dict[Channel, tuple[Fault, ...]] = {
     Channel.READ: (Fault.CRASH_AFTER, Fault.UNAVAILABLE, Fault.HUNG, Fault.GARBLED),
     Channel.POLL: (Fault.CRASH_AFTER, Fault.LOST, Fault.SLOW, Fault.HUNG, Fault.STALE, Fault.GARBLED),
     Channel.LEASE: (Fault.CRASH_AFTER, Fault.UNAVAILABLE, Fault.CONFLICT, Fault.ANSWER_LOST, Fault.HUNG, Fault.GARBLED),
-    Channel.NEWS: (Fault.CRASH_BEFORE, Fault.DROPPED, Fault.LATE, Fault.TWICE),
+    Channel.NEWS: (
+        Fault.CRASH_BEFORE, Fault.DROPPED, Fault.LATE, Fault.TWICE, Fault.BROKEN, Fault.DEAF, Fault.GONE,
+    ),
 }  # fmt: skip
 
 
@@ -99,11 +104,38 @@ class Network:
     seen: Counter[Channel] = field(default_factory=Counter)
     labels: dict[tuple[Channel, int], str] = field(default_factory=dict)
     met: bool = False
+    away: asyncio.Event | None = None
+    """While the API server is away: set when it is back."""
+    hung: bool = False
+    """Whether it takes what is sent to it while it is away, and says nothing."""
+    broken: list[Callable[[], None]] = field(default_factory=list)
+    """Called when connections to the API server break."""
     last_change: float = 0.0
     """When something was last written or told, a Lease and a Confirm apart."""
     changes: list[str] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
     _answers: dict[str, Any] = field(default_factory=dict)
     _under_way: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def outage(self, *, hung: bool) -> None:
+        """Let the API server be away: connections break, or nothing is heard on them any more."""
+        self.away, self.hung = asyncio.Event(), hung
+        for tell in list(self.broken) if not hung else ():
+            tell()
+
+    def back(self) -> None:
+        """End it."""
+        if self.away is not None:
+            self.away.set()
+        self.away = None
+
+    async def _reached(self, channel: Channel) -> None:
+        """Say whether the API server can be reached, if that is who is meant."""
+        if self.away is None or channel in (Channel.COMMAND, Channel.POLL):
+            return
+        if self.hung:
+            await self.away.wait()
+        raise aiohttp.ServerDisconnectedError
 
     def here(self, channel: Channel, label: str) -> Fault | None:
         """Count what is under way; says which fault it meets."""
@@ -121,11 +153,13 @@ class Network:
         """Remember a change."""
         self.last_change = asyncio.get_running_loop().time()
         self.changes.append(label)
+        self.changed.set()
 
     async def carry(
         self, channel: Channel, label: str, deliver: Callable[[], Awaitable[T]], spoiled: Callable[[int], T]
     ) -> T:
         """Carry a request there and its answer back; `spoiled` makes an answer of a status code, 0 for no JSON."""
+        await self._reached(channel)
         fault = self.here(channel, label)
         if fault in REFUSALS:
             return spoiled(REFUSALS[fault])

@@ -1,11 +1,14 @@
-"""`python -m tests.faults`: every fault point, ten thousand transitions and a thousand pauses, into build/bench/nightly.json.
+"""`python -m tests.faults`: every fault point, ten thousand transitions, a thousand pauses and sixteen
+pathologies of the metrics, into build/bench/nightly.json.
 
-`--part K/N` takes every Nth of each. `--seconds S` ends after about that long; what was left out is not counted.
+`--part K/N` takes every Nth of each; whoever runs the last of N parts has the whole in nightly.json as well.
+`--seconds S` ends after about that long; what was left out is not counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import logging
 import multiprocessing
@@ -15,8 +18,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from tests.faults import pauses, points, transitions
+from tests.faults import pathologies, pauses, points, transitions
 from tests.faults.network import Channel, Place
 from tests.faults.stories import STORIES
 
@@ -25,6 +29,8 @@ STEPS = 10_000
 STEPS_A_RUN = 20
 PAUSES = 1_000
 Row = dict[str, object]
+Summary = dict[str, Any]
+NAMES = tuple(pathologies.PATHOLOGIES)
 Task = tuple[str, int, int, float]
 """Story (or none), which part of how many, and when to end, in Unix seconds."""
 
@@ -78,6 +84,12 @@ def walk(task: Task) -> list[Row]:
     return [{"walk": seed, "wrong": transitions.walked(seed, STEPS_A_RUN)}]
 
 
+def pathology(name: str) -> list[Row]:
+    """Run one pathology of the metrics; one row."""
+    logging.disable(logging.CRITICAL)
+    return [{"pathology": name, "wrong": pathologies.trial(name)}]
+
+
 def gathered(found: Iterable[list[Row]], total: int, what: str) -> list[Row]:
     """Gather rows, print those that are wrong, and say how far it is."""
     rows: list[Row] = []
@@ -110,23 +122,45 @@ def main() -> int:
             "fault points": gathered(pool.imap_unordered(story_points, told), len(told), "stories"),
             "pauses": gathered(pool.imap_unordered(story_pauses, paused), len(paused), "stories with pauses"),
             "walks": gathered(pool.imap_unordered(walk, walks), len(walks), "walks"),
+            "pathologies": gathered(
+                pool.imap_unordered(pathology, NAMES[part - 1 :: parts]), len(NAMES), "metric pathologies"
+            ),
         }
-    return written(result, given.part, time.time() - begun)
+    summary = summed(result, time.time() - begun)
+    return written(summary, part, parts)
 
 
-def written(result: dict[str, list[Row]], part: str, seconds: float) -> int:
-    """Keep and print what was run; says 1 where something was wrong."""
-    summary = {
-        "part": part,
+def summed(result: dict[str, list[Row]], seconds: float) -> Summary:
+    """Count what was run and what was wrong."""
+    points_run = result["fault points"]
+    return {
         "seconds": round(seconds),
         **{what: len(rows) for what, rows in result.items()},
         "transitions": len(result["walks"]) * STEPS_A_RUN,
-        "fault points that were not met": sum(not row["met"] for row in result["fault points"]),
-        "fault points by story": Counter(str(row["story"]) for row in result["fault points"]),
+        "fault points that were not met": sum(not row["met"] for row in points_run),
+        "fault points by story": dict(Counter(str(row["story"]) for row in points_run)),
+        "fault points by fault": dict(Counter(str(row["fault"]) for row in points_run)),
         "wrong": [row for rows in result.values() for row in rows if row["wrong"]],
     }
+
+
+def together(one: Summary, other: Summary) -> Summary:
+    """Add the counts of two parts up."""
+    return {
+        key: dict(Counter(value) + Counter(other[key])) if isinstance(value, dict) else value + other[key]
+        for key, value in one.items()
+    }
+
+
+def written(summary: Summary, part: int, parts: int) -> int:
+    """Keep and print what was run, and all parts together once they are there; says 1 where something was wrong."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    name = "nightly.json" if part == "1/1" else f"nightly-{part.replace('/', '-of-')}.json"
-    (FOLDER / name).write_text(json.dumps(summary, indent=1) + "\n")
+    files = [FOLDER / f"nightly-{number}-of-{parts}.json" for number in range(1, parts + 1)]
+    files[part - 1].write_text(json.dumps(summary, indent=1) + "\n")
+    if all(path.exists() for path in files):
+        summary = functools.reduce(together, (json.loads(path.read_text()) for path in files))
+        (FOLDER / "nightly.json").write_text(json.dumps(summary, indent=1) + "\n")
+        for path in files:
+            path.unlink()
     print(json.dumps({**summary, "wrong": len(summary["wrong"])}, indent=1))
     return 1 if summary["wrong"] else 0

@@ -9,38 +9,32 @@ from typing import TYPE_CHECKING, Any
 
 from tests.faults.engines import Session
 from tests.faults.network import Channel, Fault
+from tests.faults.stream import LATE_NEWS_SECONDS, NEWS_SECONDS, Garbage, Stream
 from tests.support.guardedapi import Request, request
 
-from specdec.controller import handlers, main
+from specdec.controller import main, watches
 from specdec.controller.clock import Clock
-from specdec.controller.kinds import CHILDREN, KINDS, LEASE, SPEC_DECODE_SERVER, Kind
+from specdec.controller.kinds import LEASE, SPEC_DECODE_SERVER, Kind
 from specdec.controller.kube import Kube
 from specdec.controller.lease import Lease
 from specdec.controller.settings import OperatorSettings
-from specdec.controller.store import Store
+from specdec.controller.store import Manifest, Store
+from specdec.controller.watches import DEAF_SECONDS, WATCH_SECONDS, Wake, take
 
 if TYPE_CHECKING:
     from tests.faults.world import World
 
-NEWS_SECONDS = 0.02
-LATE_NEWS_SECONDS = 5.0
 SETTINGS = OperatorSettings(
     default_image="registry.example/specdec/engine:1", image_prefixes=("registry.example/specdec/",)
 )
 READING = {"get", "list", "watch"}
 
 
-class _Stream:
-    def close(self) -> None:
-        """A watch is left."""
-
-
 class _Response:
-    response = _Stream()
-
-    def __init__(self, status: int, body: Any) -> None:
+    def __init__(self, status: int, body: Any, news: Stream | None = None) -> None:
         self.status, self._text = status, b"<html>" if status == 0 else json.dumps(body).encode()
         self.status = self.status or 200
+        self.response = news or Garbage()
 
     async def read(self) -> bytes:
         return self._text
@@ -58,21 +52,19 @@ class Connection:
 
     async def param_serialize(self, method: str, path: str, **parts: Any) -> tuple[Any, ...]:
         query = dict(parts["query_params"])
-        body = parts["body"]
-        return (
-            request(method, path, query),
-            query,
-            json.loads(body if isinstance(body, str) else json.dumps(body)),
-        )
+        return request(method, path, query), query, None
 
-    async def call_api(self, asked: Request, query: dict[str, str], body: Any) -> _Response:
+    async def call_api(self, asked: Request, query: dict[str, str], _headers: None, given: Any) -> _Response:
+        body = json.loads(given if isinstance(given, str) else json.dumps(given))
+
         async def deliver() -> _Response:
             before = self.world.server.version
             status, content = self.world.server.answer(asked, query, body)
             if self.world.server.version != before and asked.resource not in ("leases", "events"):
                 self.world.network.note(label)
                 self.process.late += [label] * self.process.deposed
-            return _Response(status, content)
+            news = Stream(self.process, asked.resource, query) if asked.verb == "watch" else None
+            return _Response(status, content, news)
 
         label = f"{asked.verb} {asked.resource} {asked.name}".rstrip()
         channel = Channel.READ if asked.verb in READING else Channel.WRITE
@@ -137,37 +129,40 @@ class Process:
         deciding = main.decide(SETTINGS, lease, session, self.complaints, self._watch)
         await main._first_end(lease.keep(), deciding)
 
-    async def _watch(self, store: Store, wake: handlers.Wake, unwatchable: frozenset[Kind]) -> None:
-        """Do as kopf does: know all children, then see the servers, then whatever changes."""
-        queue: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue()
+    async def _watch(self, store: Store, wake: Wake, unwatchable: frozenset[Kind]) -> None:
+        """Watch the children as the operator does, and the servers as kopf does."""
+        known = asyncio.Event()
+        children = watches.of_children(Kube(Connection(self)), store, wake, (), unwatchable)
+        await main._first_end(watches.run_all(children, known), self._servers(store, wake, known))
+
+    async def _servers(self, store: Store, wake: Wake, known: asyncio.Event) -> None:
+        queue: asyncio.Queue[tuple[str, Manifest]] = asyncio.Queue()
+        await known.wait()
         self._listening = lambda event, manifest: queue.put_nowait((event, manifest))
-        known = [item for kind in (*CHILDREN, SPEC_DECODE_SERVER) for item in self.world.server.of(kind)]
+        there = self.world.server.of(SPEC_DECODE_SERVER)
         self.world.server.listeners.append(self._listening)
-        for manifest in known:
-            if _watched(manifest):
-                handlers.take(KINDS[manifest["kind"]], None, json.loads(json.dumps(manifest)), store, wake)
+        for manifest in there:
+            take(SPEC_DECODE_SERVER, None, json.loads(json.dumps(manifest)), store, wake)
         while True:
             event, manifest = await queue.get()
+            if manifest["kind"] != SPEC_DECODE_SERVER.kind:
+                continue
             await asyncio.sleep(NEWS_SECONDS)
             await self.awake.wait()
-            if not _watched(manifest):
-                continue
-            kind, body = KINDS[manifest["kind"]], json.loads(json.dumps(manifest))
-            fault = self.world.network.here(Channel.NEWS, f"{event} {kind.plural} {body['metadata']['name']}")
-            if fault is Fault.CRASH_BEFORE:
-                self.kill()
-            elif fault is Fault.LATE:
-                asyncio.get_running_loop().call_later(
-                    LATE_NEWS_SECONDS, handlers.take, kind, event, body, store, wake
-                )
-            elif fault is not Fault.DROPPED:
-                handlers.take(kind, event, body, store, wake)
-                if fault is Fault.TWICE:
-                    handlers.take(kind, event, body, store, wake)
-
-
-def _watched(manifest: dict[str, Any]) -> bool:
-    kind = KINDS.get(manifest["kind"])
-    if kind is SPEC_DECODE_SERVER:
-        return True
-    return kind in CHILDREN and kind is not None and kind.label in manifest["metadata"].get("labels", {})
+            body = json.loads(json.dumps(manifest))
+            fault = self.world.network.here(
+                Channel.NEWS, f"{event} {SPEC_DECODE_SERVER.plural} {body['metadata']['name']}"
+            )
+            news = (SPEC_DECODE_SERVER, event, body, store, wake)
+            match fault:
+                case Fault.CRASH_BEFORE:
+                    self.kill()
+                case Fault.LATE | Fault.DEAF:
+                    seconds = LATE_NEWS_SECONDS if fault is Fault.LATE else WATCH_SECONDS + DEAF_SECONDS
+                    asyncio.get_running_loop().call_later(seconds, take, *news)
+                case Fault.DROPPED:
+                    pass
+                case _:  # kopf begins a watch that breaks again where it ended
+                    take(*news)
+                    if fault is Fault.TWICE:
+                        take(*news)

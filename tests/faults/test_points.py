@@ -41,6 +41,16 @@ def test_a_first_drafter_that_is_refused_is_named_though_its_pod_was_born_in_the
     assert ["Stalled", "True", "DrafterRejected"] in of.end["status"]["conditions"]
 
 
+def test_what_follows_from_a_rejection_waits_for_its_record():
+    of = points.reference(next(story for story in STORIES if story.name == "refused at first"))
+    (last,) = [
+        number
+        for (channel, number), label in of.labels.items()
+        if channel is Channel.WRITE and label.startswith("patch controllerrevisions")
+    ][-1:]
+    assert points.outcome(of, Place(Channel.WRITE, last, Fault.THROTTLED)).wrong == []
+
+
 @pytest.mark.parametrize(
     "place",
     [Place(Channel.WRITE, 0, Fault.HUNG), Place(Channel.LEASE, 5, Fault.GARBLED)],

@@ -7,6 +7,7 @@ keeps the restricted standard; and back on an earlier spec everything is as it w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import functools
 import random
@@ -17,7 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 from tests.faults import clockwork
 from tests.faults.essence import Essence, differences, essence
-from tests.faults.points import settled
+from tests.faults.points import LONGEST_SECONDS, REST_SECONDS, settled
 from tests.faults.stories import empty, spec
 from tests.faults.world import EPOCH, Manifest, World
 from tests.support.podsecurity import violations
@@ -142,6 +143,11 @@ def _put(into: Manifest, path: Path, value: Any) -> None:
         into[path[-1]] = value
 
 
+UNDER_WAY = "still reconciling at rest"
+CALM_CHANGES = 8
+"""Two trials with their statuses in the time that means rest."""
+
+
 @dataclass
 class Walk:
     """One random walk."""
@@ -178,7 +184,7 @@ class Walk:
             now = wanted
             self.world.apply(now)
             self.world.network.last_change = asyncio.get_running_loop().time()
-            if not await settled(self.world):
+            if not await self._rested(now):
                 self.wrong.append(f"step {step}: not at rest: {self.world.network.changes[-4:]} with {now}")
                 return
             found = essence(self.world)
@@ -187,6 +193,22 @@ class Walk:
                 gone = differences(lasting(history[-2][1]), lasting(found))
                 self.wrong += [f"step {step}: back on {now}: {line}" for line in gone]
             history.append((now, found))
+
+    async def _rested(self, now: Manifest) -> bool:
+        """Wait until nothing is under way: a candidate may be judged for minutes without a word."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + LONGEST_SECONDS
+        while await settled(self.world):
+            if unexplained(now, essence(self.world)) != UNDER_WAY or loop.time() > end:
+                return True
+            self.world.network.changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, end - loop.time())):
+                    await self.world.network.changed.wait()
+        # What can't be had for now, a folder that is missing, is tried again every half minute.
+        before = len(self.world.network.changes)
+        await asyncio.sleep(REST_SECONDS)
+        return len(self.world.network.changes) - before <= CALM_CHANGES
 
     def _look(self, step: int, now: Manifest, found: Essence) -> None:
         stuck = unexplained(now, found)
@@ -202,12 +224,13 @@ class Walk:
 def comparable(now: Manifest, before: Essence, world: World) -> bool:
     """Whether coming back must find everything as it was.
 
-    Not after a verdict; not with drafting off (engines that were restarted without a drafter stay so); and not where
+    Not after a verdict; not with drafting off (engines that were restarted without a drafter stay so) or no engine
+    (what served last is remembered); and not where
     what stands is left as it is: with a rollout that is paused, one that is only observed, or bad input.
     """
     stalled = any(kind == "Stalled" and state == "True" for kind, state, _ in before["status"]["conditions"])
     left = now.get("mode") == "Observe" or now.get("rollout", {}).get("paused")
-    if now.get("drafting") == "Off" or left or stalled:
+    if now.get("drafting") == "Off" or now.get("replicas") == 0 or left or stalled:
         return False
     records = [item for item in world.server.of(CONTROLLER_REVISION) if "Rejected" in str(item["metadata"])]
     name = now["drafter"]["model"].rpartition("/")[2]
@@ -219,9 +242,10 @@ LASTING = ("StatefulSet", "Service", "PodDisruptionBudget")
 
 
 def lasting(state: Essence) -> Essence:
-    """What must be the same each time that a spec is applied."""
+    """What must be the same each time that a spec is applied: what was found out about a drafter meanwhile is not."""
     kept = {key: value for key, value in state.items() if key.startswith(LASTING)}
-    status = {name: state["status"][name] for name in ("conditions", "active", "phase", "readyReplicas")}
+    status = {name: state["status"][name] for name in ("active", "phase", "readyReplicas")}
+    status["conditions"] = [item for item in state["status"]["conditions"] if item[0] != "PreflightPassed"]
     return {**kept, "launch plan": state.get("launch plan"), "status": status}
 
 
@@ -234,7 +258,7 @@ def unexplained(now: Manifest, found: Essence) -> str:
     if conditions.get("Stalled", ("",))[0] == "True":
         return ""
     if conditions.get("Reconciling", ("",))[0] == "True" and status["phase"] != "Waiting":
-        return "still reconciling at rest"
+        return UNDER_WAY
     pods = [value for key, value in found.items() if key.startswith("pod ")]
     if len(pods) != now.get("replicas", 1) or any(pod[1] != "Serving" for pod in pods):
         return f"{len(pods)} pods, {[pod[1] for pod in pods]}"

@@ -59,6 +59,8 @@ class World:
     def copied(self, network: Network) -> World:
         """Make the same world once more, with no operator yet."""
         self.server.listeners.clear()
+        self.server.log.clear()
+        self.server.forget()
         self.process, self.network = None, Network()
         twin = copy.deepcopy(self)
         twin.network = network

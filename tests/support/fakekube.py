@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import itertools
 import uuid
+from collections.abc import AsyncIterator
 from typing import Any
 
 from specdec.controller.kinds import KINDS, Kind
@@ -47,6 +48,13 @@ class FakeKube:
             for (of, where, _), item in self.objects.items()
             if of == kind.kind and namespace in ("", where) and _labelled(item, label) and _fits(item, fields)
         ]
+
+    async def pages(
+        self, kind: Kind, namespace: str = "", label: str = ""
+    ) -> AsyncIterator[tuple[str, list[Manifest]]]:
+        """All on one page."""
+        version = max((int(item["metadata"]["resourceVersion"]) for item in self.objects.values()), default=0)
+        yield str(version), await self.list(kind, namespace, label)
 
     async def try_watch(self, kind: Kind, namespace: str = "", label: str = "") -> None:
         """Nothing is forbidden here."""

@@ -86,13 +86,11 @@ class GuardedApi:
         self.given = given
         self.asked: list[Request] = []
 
-    async def param_serialize(self, method: str, path: str, **parts: Any) -> tuple[Request, Any]:
-        body = parts["body"]
-        return request(method, path, dict(parts["query_params"])), json.loads(body) if isinstance(
-            body, str
-        ) else body
+    async def param_serialize(self, method: str, path: str, **parts: Any) -> tuple[Request, None, None]:
+        return request(method, path, dict(parts["query_params"])), None, None
 
-    async def call_api(self, asked: Request, body: Any) -> _Response:
+    async def call_api(self, asked: Request, _url: None, _headers: None, body: Any) -> _Response:
+        body = json.loads(body) if isinstance(body, str) else body
         self.asked.append(asked)
         if not allows(self.given, asked):
             return _Response(403, {"message": f"{asked.resource} is forbidden: User cannot {asked.verb}"})

@@ -17,15 +17,16 @@ from tests.support.chart import CHART
 from specdec.controller import metrics
 from specdec.engine.plugin import metrics as plugin_metrics
 
+Declared = MetricWrapperBase | metrics.ServerGauge
 RULES = CHART / "files" / "rules" / "specdec.yaml"
 DASHBOARDS = sorted((CHART / "files" / "dashboards").glob("*.json"))
 _NAME = re.compile(r"\bspecdec[_:][a-zA-Z0-9_:]*")
 _ENDINGS = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 
 
-def operator_metrics() -> list[MetricWrapperBase]:
+def operator_metrics() -> list[Declared]:
     """What the operator declares."""
-    return [found for found in vars(metrics).values() if isinstance(found, MetricWrapperBase)]
+    return [found for found in vars(metrics).values() if isinstance(found, Declared)]
 
 
 def plugin_declared() -> list[MetricWrapperBase]:
@@ -40,7 +41,7 @@ def plugin_declared() -> list[MetricWrapperBase]:
         ]
 
 
-def series(declared: Iterable[MetricWrapperBase]) -> set[str]:
+def series(declared: Iterable[Declared]) -> set[str]:
     """Names of the series of metrics."""
     families = [family for metric in declared for family in metric.describe()]
     return {family.name + ending for family in families for ending in _ENDINGS.get(family.type, ("",))}

@@ -7,6 +7,7 @@ scenario.then.active("v2").rollout("Idle")
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,8 +15,9 @@ from tests.support.scenario_agent import Model
 from tests.support.scenario_cluster import FakeCluster, merged
 
 from specdec.api.conditions import ConditionType, find
-from specdec.engine.protocol import Command, Rollback, Swap
+from specdec.engine.protocol import Command, Counters, Rollback, Swap
 
+Telling = Callable[[tuple[Counters, ...]], tuple[Counters, ...]]
 FOLDER = "/models/models/drafters"
 BASE: dict[str, Any] = {
     "target": {"model": "pvc://models/target"},
@@ -120,11 +122,17 @@ class When(Sentence):
             pod.silent_since = None
         return self
 
+    def engines_tell(self, telling: Telling) -> Self:
+        """Every agent makes this of its counters."""
+        for pod in self.cluster.pods.values():
+            pod.agent.telling = telling
+        return self
+
     def engines_lie(self) -> Self:
         """Counters report more correct drafts than were drafted."""
-        for pod in self.cluster.pods.values():
-            pod.agent.lies = True
-        return self
+        return self.engines_tell(
+            lambda rows: tuple(row.model_copy(update={"correct": (row.calls * 9,) * 3}) for row in rows)
+        )
 
     def engine_restarts(self) -> Self:
         """The engine's process of every pod ends and starts anew."""

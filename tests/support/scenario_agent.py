@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.support.scenario_counters import drafted, finished, timed, waited
@@ -106,7 +107,8 @@ class FakeAgent:
     probe: ProbeResult | None = None
     warmup: WarmUp | None = None
     counters: dict[str, Counters] = field(default_factory=dict)
-    lies: bool = False
+    telling: Callable[[tuple[Counters, ...]], tuple[Counters, ...]] = tuple
+    """What it makes of its counters before it tells them."""
     failure: tuple[str, str] | None = None
     """Reason and message for which every start fails."""
     busy: int = 4
@@ -150,7 +152,7 @@ class FakeAgent:
             warmup=self.warmup,
             plain=bool(self.max_steps),
             load="14 of 16 tensors consumed by 12 parameters" if self.serving else "",
-            counters=tuple(self._told(row) for row in self.counters.values()),
+            counters=self.telling(tuple(self.counters.values())),
         )
 
     def tick(self, now: float) -> None:
@@ -388,6 +390,3 @@ class FakeAgent:
         path = self.paths.get(revision, "")
         model = self.models.get(path)
         return f"sha256:{model.contents or path}" if model else ""
-
-    def _told(self, row: Counters) -> Counters:
-        return row.model_copy(update={"correct": (row.calls * 9,) * 3}) if self.lies else row

@@ -372,3 +372,30 @@ async def test_a_second_operator_that_signs_for_the_same_server_is_named_and_not
     await asyncio.sleep(CONTENDED_SECONDS)
     await loop._pass()
     assert "ours" in parts.kube.objects["ConfigMap", "serving", "demo-engine"]["data"][PLAN_KEY]
+
+
+async def test_an_own_write_that_the_watch_tells_before_its_answer_causes_no_second_pass():
+    parts, passes = Parts(calm), list[float]()
+    parts.add(server())
+    loop = parts.loop()
+    apply = parts.kube.apply
+
+    def counted(world: World, evidence: Evidence, now: float) -> Plan:
+        passes.append(now)
+        return calm(world, evidence, now)
+
+    async def told_first(manifest: Any, subresource: str = "") -> Any:
+        made = await apply(manifest, subresource)
+        if parts.store.put(made):
+            loop.wake()
+        return made
+
+    parts.kube.apply = told_first  # type: ignore[method-assign]
+    loop.planner = counted
+    task = asyncio.create_task(loop.run())
+    await asyncio.sleep(5)
+    assert len(passes) == 1
+    loop.wake()
+    await asyncio.sleep(1)
+    assert len(passes) == 2
+    task.cancel()

@@ -7,8 +7,7 @@ from itertools import product
 
 import pytest
 from prometheus_client import generate_latest
-from prometheus_client.metrics import MetricWrapperBase
-from tests.support.metrics import operator_metrics, plugin_declared
+from tests.support.metrics import Declared, operator_metrics, plugin_declared
 
 from specdec.acceptance.verdict import Doubt, Judgement, Layer
 from specdec.api.base import Condition
@@ -49,14 +48,14 @@ def value(name: str, server: tuple[str, str]) -> float | None:
     return REGISTRY.get_sample_value(name, {"namespace": server[0], "name": server[1]})
 
 
-@pytest.mark.parametrize("metric", DECLARED, ids=lambda metric: metric._name)
-def test_names_and_units_are_as_prometheus_wants_them(metric: MetricWrapperBase):
+@pytest.mark.parametrize("metric", DECLARED, ids=lambda metric: next(iter(metric.describe())).name)
+def test_names_and_units_are_as_prometheus_wants_them(metric: Declared):
     (family,) = metric.describe()
     assert re.fullmatch(r"specdec_[a-z]+(_[a-z]+)*", family.name)
     assert family.documentation.endswith(".")
     assert family.type != "histogram" or family.name.endswith("_seconds"), "a base unit at the end"
     assert not re.search(r"_(ms|milliseconds|minutes|percent|count|total)$", family.name)
-    assert set(metric._labelnames) <= KNOWN_LABELS
+    assert set(getattr(metric, "_labelnames", ())) <= KNOWN_LABELS
 
 
 def test_a_thousand_servers_have_bounded_series_and_leave_none():

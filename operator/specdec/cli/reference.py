@@ -205,6 +205,8 @@ def _operators_metrics() -> Iterator[Metric]:
             (family,) = metric.describe()
             end = "_total" if family.type == "counter" else ""
             yield family.name + end, family.type, metric._labelnames, family.documentation  # noqa: SLF001 - it has no other name
+        elif isinstance(metric, metrics.ServerGauge):
+            yield metric.name, "gauge", metrics.OF_A_SERVER, metric.documentation
 
 
 def _engines_metrics() -> Iterator[Metric]:

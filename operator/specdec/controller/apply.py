@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from specdec.controller import metrics
 from specdec.controller.agents import AgentError, Agents
 from specdec.controller.clock import Clock
-from specdec.controller.kinds import CONFIG_MAP, CONTROLLER_REVISION, KINDS, POD
+from specdec.controller.kinds import CONFIG_MAP, CONTROLLER_REVISION, KINDS, POD, Kind
 from specdec.controller.kube import ConflictError, Kube, KubeError
 from specdec.controller.noop import unchanged
 from specdec.controller.poller import Poller
@@ -37,6 +37,10 @@ CONTENDED_SECONDS = 600.0
 """A launch plan that somebody else signed for so soon after us has two operators; after that it is tried again."""
 
 Manifest = dict[str, Any]
+
+NOWHERE: Manifest = {"metadata": {"resourceVersion": str(2**63 - 1)}}
+"""A version that no object has. The API server makes what is not there whatever version an apply names, and refuses to
+change what has another one (k8s.io/apiserver, registry/generic/registry/store.go, Update): so it looks for us."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,8 @@ class Applier:
         records = [item for item in plan.objects if item["kind"] == CONTROLLER_REVISION.kind]
         others = [item for item in plan.objects if item["kind"] != CONTROLLER_REVISION.kind]
         unrecorded = await self._objects(records, uid)
-        failed = unrecorded + await self._objects(others, uid)
+        # What follows from a record waits for it: the next pass would decide without it, and undo what was done.
+        failed = unrecorded or await self._objects(others, uid)
         safe = [item for item in plan.commands if not failed or isinstance(item.command, SAFE)]
         commands = [item for item in safe if not self._confirmed_lately(item)]
         failed += await self._commands(world, plan, commands)
@@ -105,9 +110,13 @@ class Applier:
         kind, metadata = KINDS[manifest["kind"]], manifest["metadata"]
         live = self.store.get(kind, metadata["namespace"], metadata["name"])
         if live is None:
-            # Not in the watch's memory may also mean: there, but without our label.
+            if await self._made(kind, manifest):
+                return
+            # Not in the watch's memory, but there: without our label, or younger than what the watch has told.
             live = await self.kube.get(kind, metadata["namespace"], metadata["name"])
-        if live is not None and not _owned_by(live, uid):
+        if live is None:
+            raise ConflictError(f"{kind.kind} {metadata['name']} came and went")
+        if not _owned_by(live, uid):
             raise KubeError(
                 f"{kind.kind} {metadata['name']} exists and belongs to something else:"
                 " delete it, or give the server another name"
@@ -118,13 +127,25 @@ class Applier:
             raise KubeError(LOST)
         if kind is CONFIG_MAP:
             self._sign(live, manifest)
-        if live is None and kind is CONTROLLER_REVISION:
-            # An apply that comes late would overwrite what became of the revision since; a create is refused.
-            self.store.put(await self.kube.create(kind, metadata["namespace"], manifest))
-        else:
-            self.store.put(await self.kube.apply(_upon(live, manifest)))
+        self.store.answered(await self.kube.apply(_upon(live, manifest)))
 
-    def _sign(self, live: Manifest | None, manifest: Manifest) -> None:
+    async def _made(self, kind: Kind, manifest: Manifest) -> bool:
+        """Make an object where there is none; says whether there was none. What is there stays as it is."""
+        if not self.may_decide():
+            raise KubeError(LOST)
+        if kind is CONFIG_MAP:
+            self._signed = self.clock.monotonic()
+        try:
+            if kind is CONTROLLER_REVISION:
+                made = await self.kube.create(kind, manifest["metadata"]["namespace"], manifest)
+            else:
+                made = await self.kube.apply(_upon(NOWHERE, manifest))
+        except ConflictError:
+            return False
+        self.store.answered(made)
+        return True
+
+    def _sign(self, live: Manifest, manifest: Manifest) -> None:
         """Put our keys into the launch plan, unless another operator replaces them by its own again and again."""
         now = self.clock.monotonic()
         if _others_keys(live, manifest) and now - self._signed < CONTENDED_SECONDS:
@@ -190,18 +211,14 @@ class Applier:
         return failed
 
 
-def _upon(live: Manifest | None, manifest: Manifest) -> Manifest:
+def _upon(live: Manifest, manifest: Manifest) -> Manifest:
     """Make an apply hold only upon the version that was seen: one that comes late, from a process asleep, is refused."""
-    if live is None:
-        return manifest
     version = {"resourceVersion": live["metadata"]["resourceVersion"]}
     return {**manifest, "metadata": {**manifest["metadata"], **version}}
 
 
-def _others_keys(live: Manifest | None, manifest: Manifest) -> bool:
+def _others_keys(live: Manifest, manifest: Manifest) -> bool:
     """Whether the plan that stands trusts keys, and none of ours."""
-    if live is None:
-        return False
     try:
         theirs = launch_plan_of(live).public_keys
     except (ValidationError, KeyError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,8 @@ from specdec.resources.labels import OPERATOR
 
 REQUEST_SECONDS = 10.0
 """Deadline of one request: a pass never hangs on a half-open connection."""
+PAGE = 500
+"""Objects of one answer: a list of thousands is never in memory as a whole."""
 
 Manifest = dict[str, Any]
 
@@ -34,6 +38,10 @@ class ForbiddenError(KubeError):
 
 class ConflictError(KubeError):
     """The object changed since it was read: read it again."""
+
+
+class GoneError(KubeError):
+    """The API server has forgotten the version that was asked for: list again."""
 
 
 class Kube:
@@ -68,6 +76,25 @@ class Kube:
                 return None
             raise
 
+    async def pages(
+        self, kind: Kind, namespace: str = "", label: str = ""
+    ) -> AsyncIterator[tuple[str, list[Manifest]]]:
+        """List the objects of a namespace, or of all, in pages: the version of the whole list, and one page.
+
+        Raises
+        ------
+        GoneError
+            The list changed so much meanwhile that its rest is not to be had.
+        """
+        query, head = {"limit": str(PAGE)}, {"apiVersion": kind.api_version, "kind": kind.kind}
+        query |= {"labelSelector": label} if label else {}
+        while True:
+            found = await self._call("list", kind, namespace, query=query)
+            yield found["metadata"]["resourceVersion"], [{**head, **item} for item in found["items"]]
+            query["continue"] = found["metadata"].get("continue", "")
+            if not query["continue"]:
+                return
+
     async def list(
         self, kind: Kind, namespace: str = "", label: str = "", limit: int = 0, fields: str = ""
     ) -> list[Manifest]:
@@ -80,6 +107,30 @@ class Kube:
         found = await self._call("list", kind, namespace, query=query)
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
         return [{**head, **item} for item in found["items"]]
+
+    async def watch(
+        self, kind: Kind, namespace: str, label: str, *, version: str, seconds: int
+    ) -> AsyncGenerator[Manifest, None]:
+        """Events after a version, with bookmarks, until the API server ends the watch: it should after `seconds`.
+
+        Raises
+        ------
+        GoneError
+            The version is too old.
+        """
+        query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": str(seconds)}
+        query |= {"allowWatchBookmarks": "true"} | ({"labelSelector": label} if label else {})
+        what = Ask("watch", kind, namespace, caller=self._caller)
+        async with what.carried():
+            async with asyncio.timeout(REQUEST_SECONDS):
+                response = await self._begin("watch", what, query)
+                if response.status >= 400:
+                    raise what.error(response.status, await response.read())
+            try:
+                async for line in _lines(response.response.content.iter_any()):
+                    yield what.event(line)
+            finally:
+                response.response.close()
 
     async def try_watch(self, kind: Kind, namespace: str = "", label: str = "") -> None:
         """Begin a watch and leave it at once.
@@ -170,33 +221,31 @@ class Kube:
         self, verb: str, what: Ask, query: dict[str, str], body: Manifest | None
     ) -> tuple[int, bytes]:
         """Send a request; returns the answer's status code and text."""
-        method = _METHODS[verb]
-        headers = {
-            "Accept": "application/json",
-            "User-Agent": self._caller.agent,
-            "Content-Type": _BODIES.get(verb, "application/json"),
-        }
-        prepared = await self._api.param_serialize(
-            method,
-            what.kind.path(what.namespace, what.name, what.subresource),
-            query_params=list(query.items()),
-            header_params=headers,
-            # The client writes only JSON itself.
-            body=json.dumps(body) if verb == "create" else body,
-            auth_settings=["BearerToken"],
-        )
-        try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                response = await self._api.call_api(*prepared)
-                if what.verb == "watch" and response.status < 400:
-                    response.response.close()  # it began, which was the question; it would not end by itself
-                    return response.status, b"{}"
-                text = await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise KubeError(f"{what.words} failed: {type(error).__name__} {error}".rstrip()) from error
-        if method != "GET":
+        async with what.carried(), asyncio.timeout(REQUEST_SECONDS):
+            response = await self._begin(verb, what, query, body)
+            if what.verb == "watch" and response.status < 400:
+                response.response.close()  # it began, which was the question; it would not end by itself
+                return response.status, b"{}"
+            text: bytes = await response.read()
+        if _METHODS[verb] != "GET":
             metrics.API_WRITES.labels(verb=what.verb, kind=what.kind.kind, code=str(response.status)).inc()
         return response.status, text
+
+    async def _begin(self, verb: str, what: Ask, query: dict[str, str], body: Manifest | None = None) -> Any:
+        """Send a request; returns the response, whose text is still to be read."""
+        method, url, headers, *_ = await self._api.param_serialize(
+            _METHODS[verb],
+            what.kind.path(what.namespace, what.name, what.subresource),
+            query_params=list(query.items()),
+            header_params={
+                "Accept": "application/json",
+                "User-Agent": self._caller.agent,
+                "Content-Type": _BODIES.get(verb, "application/json"),
+            },
+            auth_settings=["BearerToken"],
+        )
+        # Plain already, so nothing has to be made plain; and the client writes only JSON itself.
+        return await self._api.call_api(method, url, headers, json.dumps(body) if verb == "create" else body)
 
 
 _METHODS = {
@@ -209,6 +258,15 @@ _BODIES = {
     "merge": "application/merge-patch+json",
 }
 _WORDS = {"merge": "patch"}
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Cut a stream into lines, however long: objects are larger than the client's own limit of a line."""
+    rest = b""
+    async for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line
 
 
 def _dry(run: bool) -> dict[str, str]:
@@ -256,6 +314,25 @@ class Ask:
         """What was asked."""
         return " ".join(part for part in (self.verb, self.resource, self.name, self.where) if part)
 
+    @contextlib.asynccontextmanager
+    async def carried(self) -> AsyncIterator[None]:
+        """Make a sentence of whatever breaks on the way."""
+        try:
+            yield
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise KubeError(f"{self.words} failed: {type(error).__name__} {error}".rstrip()) from error
+
+    def event(self, line: bytes) -> Manifest:
+        """Read one event of a watch."""
+        try:
+            event: Manifest = json.loads(line)
+            kind, found = event["type"], event["object"]
+        except (ValueError, KeyError, TypeError):
+            raise KubeError(f"{self.words} was answered with what is no event") from None
+        if kind == "ERROR":
+            raise self.error(int(found.get("code", 0)), json.dumps(found).encode())
+        return event
+
     def forbidden(self) -> str:
         """Sentence that names what the role lacks."""
         resource = f"{self.resource}.{self.kind.group}" if self.kind.group else self.resource
@@ -271,4 +348,6 @@ class Ask:
             return ForbiddenError(self.forbidden(), status)
         if status == 409:
             return ConflictError(f"{self.words}: {said}", status)
+        if status == 410:
+            return GoneError(f"{self.words}: {said}", status)
         return KubeError(f"{self.words} was refused with {status}: {said[:500]}", status)

@@ -1,7 +1,8 @@
 """Leader election by a Lease: one process decides, and it stops before another one may begin.
 
 The holder renews every 2 s and stops 10 s after its last success by a clock that never jumps; others take
-over once they have seen the Lease unchanged for 15 s. The epoch rises with every change of the holder and
+over once they have seen the Lease unchanged for 15 s. While the API server is away nobody decides and nobody
+can take over: when it is back, whose name still stands goes on with what it knows. The epoch rises with every change of the holder and
 goes into every command: an agent refuses a smaller one, so a holder that was asleep can do no harm.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,12 +26,14 @@ NAME = "specdec-operator"
 DURATION_SECONDS = 15
 RENEW_DEADLINE_SECONDS = 10.0
 RETRY_SECONDS = 2.0
+REGAIN_SECONDS = 0.5
+"""Between two attempts to get it back."""
 
 Manifest = dict[str, Any]
 
 
 class LeaseLostError(Exception):
-    """Another process may decide from now on: this one ends."""
+    """Another process has taken the Lease: this one ends."""
 
 
 @dataclass
@@ -41,7 +45,11 @@ class Lease:
     namespace: str
     identity: str
     epoch: int = 0
+    regained: Callable[[], None] = lambda: None
+    """Called when it is held again after it was not."""
     _renewed: float = field(default=float("-inf"))
+    _taken_by: str = ""
+    """Who has it after this process had it."""
     _seen: tuple[str, float] = ("", 0.0)
     """Version of another's Lease and when it was first seen."""
 
@@ -64,13 +72,25 @@ class Lease:
         Raises
         ------
         LeaseLostError
-            It could not be renewed in time, or somebody else took it.
+            Somebody else took it.
         """
-        while self.held():
-            await asyncio.sleep(RETRY_SECONDS)
+        held = True
+        while not self._taken_by:
+            await asyncio.sleep(RETRY_SECONDS if self.held() else REGAIN_SECONDS)
             await self._attempt()
+            if self.held() is not held:
+                held = not held
+                self._turned(held)
         metrics.LEADER.set(0)
-        raise LeaseLostError(f"the lease was not renewed for {RENEW_DEADLINE_SECONDS:.0f} s")
+        raise LeaseLostError(f"{self._taken_by} has taken the lease {self.namespace}/{NAME}")
+
+    def _turned(self, held: bool) -> None:
+        metrics.LEADER.set(held)
+        if held:
+            log.info("the lease is held again: %s goes on", self.identity)
+            self.regained()
+        else:
+            log.warning("the lease was not renewed for %.0f s: nothing is decided", RENEW_DEADLINE_SECONDS)
 
     async def release(self) -> None:
         """Give it back, so that the next process need not wait."""
@@ -97,7 +117,9 @@ class Lease:
         except ConflictError:
             return False
         except (KubeError, TimeoutError) as error:
-            log.warning("lease: %s", error or "no answer in time")
+            # An outage is told once, not at every attempt.
+            level = logging.WARNING if self.held() or not self.epoch else logging.DEBUG
+            log.log(level, "lease: %s", error or "no answer in time")
             return False
         if written is None:
             return False
@@ -113,6 +135,9 @@ class Lease:
         if spec.get("holderIdentity") == self.identity:
             lease["spec"] = {**spec, "renewTime": now}
             return await self.kube.replace(LEASE, self.namespace, lease)
+        if self.epoch:
+            self._taken_by = spec.get("holderIdentity") or "another process"
+            return None
         if not self._expired(lease):
             return None
         transitions = int(spec.get("leaseTransitions", 0)) + 1

@@ -8,6 +8,7 @@ done before it failed is seen by the next one and not done again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -66,34 +67,44 @@ class ServerLoop:
     clock: Clock
     may_decide: Guard
     slots: asyncio.Semaphore
+    resumed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Pulsed when the Lease is held again: what failed without it is tried again at once."""
     woken: asyncio.Event = field(default_factory=asyncio.Event)
+    news: int = 0
+    """Since the last pass began."""
     failures: int = 0
 
     async def run(self) -> None:
         """Go on until the server is gone or on its way out: then there is nothing to decide."""
         await self.poller.look(self.key)
         while self._exists():
-            self.woken.clear()
             async with self.slots:
+                self._begin()
                 wait = await self._guarded()
+            if self.news == self.store.echoes(self.key):
+                self.woken.clear()  # the watch told of our own writes before their answers did
             if self.failures:
-                await asyncio.sleep(wait)  # news must not turn a failing loop into a hot one
+                await _until(self.resumed, wait)  # news must not turn a failing loop into a hot one
             else:
-                await self._sleep(wait)
+                await asyncio.sleep(PAUSE_SECONDS)
+                await _until(self.woken, wait)
+
+    def wake(self) -> None:
+        """Tell it that something changed."""
+        self.news += 1
+        self.woken.set()
+
+    def _begin(self) -> None:
+        """Forget what came before a pass: it sees everything."""
+        self.woken.clear()
+        self.news = 0
+        self.store.echoes(self.key)
 
     def _exists(self) -> bool:
         server = self.store.server(self.key)
         if server is None or "deletionTimestamp" in server["metadata"]:
             return False
         return bool(server["metadata"]["uid"] == self.uid)
-
-    async def _sleep(self, seconds: float) -> None:
-        await asyncio.sleep(PAUSE_SECONDS)
-        try:
-            async with asyncio.timeout(seconds):
-                await self.woken.wait()
-        except TimeoutError:
-            pass
 
     async def _guarded(self) -> float:
         """Run one pass; whatever it raises is its own matter. Returns how long to wait."""
@@ -142,6 +153,13 @@ class ServerLoop:
         return world(server, self.store, settings=self.settings, heard=self.poller.heard, claim_views=views)
 
 
+async def _until(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, so long at most."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
 def backoff(failures: int) -> float:
     """Delay after so many failures in a row, spread so that servers don't retry in step."""
     seconds = min(BACKOFF_CAP_SECONDS, BACKOFF_SECONDS * 2.0 ** min(failures, 16))
@@ -155,6 +173,8 @@ class Loops:
     store: Store
     make: Callable[[Key, str], ServerLoop] | None = None
     """Set once everything that a loop needs is there; nothing wakes a loop earlier."""
+    resumed: asyncio.Event = field(default_factory=asyncio.Event)
+    """What a failing loop waits for, beside its delay."""
     _running: dict[Key, tuple[ServerLoop, asyncio.Task[None]]] = field(default_factory=dict)
 
     def wake(self, key: Key) -> None:
@@ -162,7 +182,7 @@ class Loops:
         server = self.store.server(key)
         running = self._running.get(key)
         if running is not None and not running[1].done():
-            running[0].woken.set()
+            running[0].wake()
             if server is None or running[0].uid == server["metadata"]["uid"]:
                 return
         if server is not None and "deletionTimestamp" not in server["metadata"]:
@@ -185,6 +205,11 @@ class Loops:
         metrics.SERVERS.set(len(self._running))
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s: the loop ended: %s", "/".join(key), error)
+
+    def resume(self) -> None:
+        """Let every loop that failed try again now."""
+        self.resumed.set()
+        self.resumed.clear()  # who waited is awake
 
     async def stop(self) -> None:
         """Cancel every loop and wait for its end."""

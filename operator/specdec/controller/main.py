@@ -14,7 +14,7 @@ import aiohttp
 import kopf
 from pydantic import ValidationError
 
-from specdec.controller import access, handlers, keys, web
+from specdec.controller import access, handlers, keys, watches, web
 from specdec.controller.agents import Agents, HttpAgents
 from specdec.controller.apply import Applier
 from specdec.controller.claims import Claims
@@ -30,6 +30,7 @@ from specdec.controller.settings import LogFormat, OperatorSettings, unique_iden
 from specdec.controller.status import StatusWriter
 from specdec.controller.store import Key, Store
 from specdec.controller.watchdog import Watchdog
+from specdec.controller.watches import Wake
 from specdec.rollout.plan import plan
 from specdec.rollout.world import Settings
 
@@ -49,6 +50,7 @@ class Parts:
     poller: Poller
     claims: Claims
     slots: asyncio.Semaphore
+    resumed: asyncio.Event
 
     def loop(self, key: Key, uid: str) -> ServerLoop:
         """Make the loop of one server."""
@@ -77,6 +79,7 @@ class Parts:
             clock=clock,
             may_decide=lease.held,
             slots=self.slots,
+            resumed=self.resumed,
         )
 
 
@@ -90,7 +93,7 @@ async def run(settings: OperatorSettings) -> None:
     try:
         await lease.acquire()
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-            watch = partial(_watch, settings, lease.identity)
+            watch = partial(_watch, settings, lease)
             await _first_end(lease.keep(), decide(settings, lease, session, complaints, watch))
     finally:
         await lease.release()
@@ -98,7 +101,7 @@ async def run(settings: OperatorSettings) -> None:
         await kube.close()
 
 
-Watch = Callable[[Store, handlers.Wake, frozenset[Kind]], Coroutine[Any, Any, None]]
+Watch = Callable[[Store, Wake, frozenset[Kind]], Coroutine[Any, Any, None]]
 """Fills a store and wakes the servers' loops, for ever; some kinds can't be watched."""
 
 
@@ -118,8 +121,10 @@ async def decide(
     loops = Loops(store)
     poller = Poller(agents, store, clock, loops.wake, settings.pollers)
     slots = asyncio.Semaphore(settings.workers)
-    parts = Parts(shared, kube, store, clock, lease, agents, poller, Claims(kube, clock), slots)
-    loops.make = parts.loop
+    parts = Parts(
+        shared, kube, store, clock, lease, agents, poller, Claims(kube, clock), slots, loops.resumed
+    )
+    loops.make, lease.regained = parts.loop, loops.resume
     watchdog = Watchdog(
         kube, store, loops.wake, settings.namespaces, unwatchable, settings.resync_seconds, complaints
     )
@@ -129,23 +134,25 @@ async def decide(
         await loops.stop()
 
 
-def _watch(
-    settings: OperatorSettings,
-    identity: str,
-    store: Store,
-    wake: handlers.Wake,
-    unwatchable: frozenset[Kind],
-) -> Coroutine[Any, Any, None]:
-    """Watch with kopf."""
-    watches: Coroutine[Any, Any, None] = kopf.operator(
-        registry=handlers.registry(store, wake, unwatchable),
-        settings=handlers.settings(unwatchable),
-        standalone=True,
-        identity=identity,  # else kopf looks the user's name up, and an image's user has none
-        clusterwide=not settings.namespaces,
-        namespaces=settings.namespaces,
-    )
-    return watches
+async def _watch(
+    settings: OperatorSettings, lease: Lease, store: Store, wake: Wake, unwatchable: frozenset[Kind]
+) -> None:
+    """Watch the children, and once all of them are known, so that no pass is blind, the servers with kopf."""
+    known = asyncio.Event()
+
+    async def servers() -> None:
+        await known.wait()
+        await kopf.operator(
+            registry=handlers.registry(store, wake),
+            settings=handlers.settings(),
+            standalone=True,
+            identity=lease.identity,  # else kopf looks the user's name up, and an image's user has none
+            clusterwide=not settings.namespaces,
+            namespaces=settings.namespaces,
+        )
+
+    children = watches.of_children(lease.kube, store, wake, settings.namespaces, unwatchable)
+    await _first_end(watches.run_all(children, known), servers())
 
 
 async def _first_end(*parts: Coroutine[Any, Any, None]) -> None:

@@ -6,7 +6,12 @@ few known values. So a scrape grows with the servers that exist, never with thos
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
+from collections.abc import Iterable
+
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from typing_extensions import override
 
 from specdec.api.conditions import ConditionType, find
 from specdec.api.v1alpha1 import AcceptanceStatus, SpecDecodeServerStatus
@@ -14,7 +19,36 @@ from specdec.api.v1alpha1 import AcceptanceStatus, SpecDecodeServerStatus
 # A second series for every counter, which nothing here reads.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # it has no types
 
-_SERVER = ("namespace", "name")
+OF_A_SERVER = ("namespace", "name")
+"""Labels of what is said of one server."""
+
+
+class ServerGauge(Collector):
+    """A gauge with a series for each server: a bare number each, where a labelled Gauge keeps a kilobyte and a lock."""
+
+    def __init__(self, name: str, documentation: str) -> None:
+        self.name, self.documentation = name, documentation
+        self._values: dict[tuple[str, str], float] = {}
+        REGISTRY.register(self)
+
+    def set(self, server: tuple[str, str], value: float | None) -> None:
+        """Show a value; None shows nothing."""
+        if value is None:
+            self._values.pop(server, None)
+        else:
+            self._values[server] = value
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Name it, without a series."""
+        return [GaugeMetricFamily(self.name, self.documentation, labels=OF_A_SERVER)]
+
+    @override
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        (family,) = self.describe()
+        for server, value in self._values.items():
+            family.add_metric(server, value)
+        return [family]
+
 
 RECONCILE_SECONDS = Histogram(
     "specdec_reconcile_seconds",
@@ -42,31 +76,25 @@ SERVERS = Gauge("specdec_servers", "Servers that have a running loop.")
 LEADER = Gauge("specdec_leader", "1 while this process holds the Lease.")
 
 VERDICTS = Counter(
-    "specdec_verdicts_total", "Changes of a revision's verdict.", [*_SERVER, "judgement", "reason"]
+    "specdec_verdicts_total", "Changes of a revision's verdict.", [*OF_A_SERVER, "judgement", "reason"]
 )
-ROLLBACKS = Counter("specdec_rollbacks_total", "Rollback commands that an agent accepted.", _SERVER)
-SERVER_READY = Gauge("specdec_server_ready", "1 while users' requests are served.", _SERVER)
-SERVER_STALLED = Gauge(
-    "specdec_server_stalled",
-    "1 while the operator can't get to what the spec says without a person.",
-    _SERVER,
+ROLLBACKS = Counter("specdec_rollbacks_total", "Rollback commands that an agent accepted.", OF_A_SERVER)
+SERVER_READY = ServerGauge("specdec_server_ready", "1 while users' requests are served.")
+SERVER_STALLED = ServerGauge(
+    "specdec_server_stalled", "1 while the operator can't get to what the spec says without a person."
 )
-SERVER_DRAFTER_CURRENT = Gauge(
-    "specdec_server_drafter_current", "1 while the drafter that serves is the one of the spec.", _SERVER
+SERVER_DRAFTER_CURRENT = ServerGauge(
+    "specdec_server_drafter_current", "1 while the drafter that serves is the one of the spec."
 )
-SERVER_CANDIDATE = Gauge("specdec_server_candidate", "1 while a candidate is on trial, unconfirmed.", _SERVER)
-SERVER_DRAFTING_OFF = Gauge(
-    "specdec_server_drafting_off", "1 while drafting is switched off in place.", _SERVER
-)
-SERVER_ACCEPT_LENGTH = Gauge(
+SERVER_CANDIDATE = ServerGauge("specdec_server_candidate", "1 while a candidate is on trial, unconfirmed.")
+SERVER_DRAFTING_OFF = ServerGauge("specdec_server_drafting_off", "1 while drafting is switched off in place.")
+SERVER_ACCEPT_LENGTH = ServerGauge(
     "specdec_server_accept_length",
     "Accept length that live traffic shows, 1 and more; absent while unknown.",
-    _SERVER,
 )
-SERVER_SPEEDUP = Gauge(
+SERVER_SPEEDUP = ServerGauge(
     "specdec_server_speedup",
     "A request's tokens per second with drafting over those without, times acceptance.offFactor; absent while unknown.",
-    _SERVER,
 )
 
 _CONDITIONS = {
@@ -74,38 +102,31 @@ _CONDITIONS = {
     ConditionType.STALLED: SERVER_STALLED,
     ConditionType.DRAFTER_CURRENT: SERVER_DRAFTER_CURRENT,
 }
-OF_A_SERVER = (
-    VERDICTS,
-    ROLLBACKS,
+_SHOWN = (
     *_CONDITIONS.values(),
     SERVER_CANDIDATE,
     SERVER_DRAFTING_OFF,
     SERVER_ACCEPT_LENGTH,
     SERVER_SPEEDUP,
 )
-"""What goes when its server goes."""
 
 
 def show(server: tuple[str, str], status: SpecDecodeServerStatus) -> None:
     """Show what a pass made of a server."""
     for type_, gauge in _CONDITIONS.items():
         condition = find(status.conditions, type_)
-        gauge.labels(*server).set(condition is not None and condition.status == "True")
-    SERVER_CANDIDATE.labels(*server).set(status.candidate is not None)
-    SERVER_DRAFTING_OFF.labels(*server).set(bool(status.drafting_off_since))
+        gauge.set(server, condition is not None and condition.status == "True")
+    SERVER_CANDIDATE.set(server, status.candidate is not None)
+    SERVER_DRAFTING_OFF.set(server, bool(status.drafting_off_since))
     shown = status.acceptance or AcceptanceStatus()
-    for gauge, seen in ((SERVER_ACCEPT_LENGTH, shown.accept_length), (SERVER_SPEEDUP, shown.speedup)):
-        if seen:
-            gauge.labels(*server).set(float(seen))
-        else:
-            gauge.remove_by_labels(_labels(server))
+    SERVER_ACCEPT_LENGTH.set(server, float(shown.accept_length) if shown.accept_length else None)
+    SERVER_SPEEDUP.set(server, float(shown.speedup) if shown.speedup else None)
 
 
 def forget(server: tuple[str, str]) -> None:
     """Drop every series of a server that has no loop any more."""
-    for metric in OF_A_SERVER:
-        metric.remove_by_labels(_labels(server))
-
-
-def _labels(server: tuple[str, str]) -> dict[str, str]:
-    return dict(zip(_SERVER, server, strict=True))
+    for gauge in _SHOWN:
+        gauge.set(server, None)
+    labels = dict(zip(OF_A_SERVER, server, strict=True))
+    for counter in (VERDICTS, ROLLBACKS):
+        counter.remove_by_labels(labels)

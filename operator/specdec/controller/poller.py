@@ -16,7 +16,7 @@ from specdec.controller.agents import AgentError, Agents
 from specdec.controller.clock import Clock
 from specdec.controller.kinds import POD
 from specdec.controller.observe import Heard
-from specdec.controller.store import Key, Store, server_of
+from specdec.controller.store import Key, Store
 from specdec.engine.protocol import Status
 from specdec.resources.labels import is_engine
 
@@ -105,9 +105,9 @@ class Poller:
             return
         self._followed = version
         current: dict[str, _Pod] = {}
-        for manifest in self.store.all(POD):
+        for kept in self.store.known(POD).values():
+            manifest, server = kept.manifest(), kept.server
             address = manifest.get("status", {}).get("podIP", "")
-            server = server_of(manifest)
             if not address or server is None or not is_engine(manifest):
                 continue
             uid = manifest["metadata"]["uid"]

@@ -128,6 +128,6 @@ class StatusWriter:
         # The version that the pass has seen: what it decided may not hold for a newer one.
         metadata = {key: seen.metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")}
         manifest = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": new}
-        self.store.put(await self.kube.apply(manifest, "status"))
+        self.store.answered(await self.kube.apply(manifest, "status"))
         self._written = now
         return True

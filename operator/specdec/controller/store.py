@@ -1,22 +1,28 @@
 """What the watches have shown: the newest version of every object, found by its server.
 
-What we apply ourselves is kept as text: a pass reads it now and then, and a parsed object takes ten times as much.
+Thousands of objects are kept, and a pass reads each of its few now and then. So they are packed text, without
+what nothing here reads: other managers' lists of fields, and of pods all but how they are.
 """
 
 from __future__ import annotations
 
 import json
+import sys
+import zlib
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from specdec.controller.kinds import CHILDREN, KINDS, POD, SPEC_DECODE_SERVER, Kind
+from specdec.resources.labels import OPERATOR
 
 Manifest = dict[str, Any]
 Key = tuple[str, str]
 """Namespace and name of a server."""
 
-_PARSED = {SPEC_DECODE_SERVER.kind, POD.kind}
-"""Kinds that change and are read all the time."""
+Place = tuple[str, str]
+"""Namespace and name of any object."""
+
 _LABELS = {kind.kind: kind.label for kind in CHILDREN}
 
 
@@ -24,12 +30,16 @@ def server_of(manifest: Manifest) -> Key | None:
     """Server that an object belongs to: itself, or the one in its label."""
     metadata = manifest["metadata"]
     if manifest["kind"] == SPEC_DECODE_SERVER.kind:
-        return metadata["namespace"], metadata["name"]
+        return _place(metadata["namespace"], metadata["name"])
     name = metadata.get("labels", {}).get(_LABELS.get(manifest["kind"], ""))
-    return (metadata["namespace"], name) if name else None
+    return _place(metadata["namespace"], name) if name else None
 
 
-class _Kept(NamedTuple):
+def _place(namespace: str, name: str) -> Place:
+    return sys.intern(namespace), sys.intern(name)
+
+
+class Kept(NamedTuple):
     """One object, and what is asked of it without reading it."""
 
     uid: str
@@ -38,49 +48,106 @@ class _Kept(NamedTuple):
     content: Manifest | bytes
 
     def manifest(self) -> Manifest:
-        parsed: Manifest = json.loads(self.content) if isinstance(self.content, bytes) else self.content
+        """Read it."""
+        if not isinstance(self.content, bytes):
+            return self.content
+        parsed: Manifest = json.loads(zlib.decompress(self.content))
         return parsed
+
+
+def _kept(kind: str, manifest: Manifest) -> Kept:
+    metadata = manifest["metadata"]
+    content = _pod(manifest) if kind == POD.kind else _packed(manifest)
+    return Kept(metadata["uid"], metadata["resourceVersion"], server_of(manifest), content)
+
+
+def _packed(manifest: Manifest) -> bytes:
+    metadata = manifest["metadata"]
+    if "managedFields" in metadata:
+        ours = [entry for entry in metadata["managedFields"] if entry.get("manager") == OPERATOR]
+        manifest = {**manifest, "metadata": {**metadata, "managedFields": ours}}
+    return zlib.compress(json.dumps(manifest, separators=(",", ":")).encode(), 1)
+
+
+def _pod(manifest: Manifest) -> Manifest:
+    """Leave out a pod's spec and most of its status; it stays an object, for it is read several times a second."""
+    metadata = {key: value for key, value in manifest["metadata"].items() if key in _POD_METADATA}
+    status = {key: value for key, value in manifest.get("status", {}).items() if key in _POD_STATUS}
+    rest = {key: value for key, value in manifest.items() if key != "spec"}
+    return {**rest, "metadata": metadata, "status": status}
+
+
+_POD_METADATA = {
+    "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "labels",
+    "ownerReferences",
+}  # fmt: skip
+_POD_STATUS = {"podIP", "conditions", "containerStatuses"}
 
 
 class Store:
     """Newest known objects; own writes go in at once, so that a pass sees what the last one did."""
 
     def __init__(self) -> None:
-        self._objects: dict[tuple[str, str, str], _Kept] = {}
-        self._members: dict[Key, set[tuple[str, str, str]]] = {}
+        self._objects: dict[str, dict[Place, Kept]] = {kind: {} for kind in KINDS}
+        self._members: dict[Key, list[tuple[str, Place]]] = {}
         self._versions: Counter[str] = Counter()
+        self._echoes: Counter[Key] = Counter()
+
+    def answered(self, manifest: Manifest) -> None:
+        """Take what a write of ours was answered with; where a watch was quicker, that news was an echo."""
+        kind, place = _address(manifest)
+        known = self._objects[kind].get(place)
+        if known is None or known.version != manifest["metadata"]["resourceVersion"]:
+            self.put(manifest)
+        elif known.server is not None:
+            self._echoes[known.server] += 1
+
+    def echoes(self, server: Key) -> int:
+        """Count the news of a server, since the last call, that were echoes of our own writes."""
+        return self._echoes.pop(server, 0)
 
     def put(self, manifest: Manifest) -> bool:
         """Take a version, unless a newer one is known; says whether it was news."""
-        address, version = _address(manifest), manifest["metadata"]["resourceVersion"]
-        known = self._objects.get(address)
-        if known is not None and not _newer(version, known.version):
+        kind, place = _address(manifest)
+        known = self._objects[kind].get(place)
+        if known is not None and not newer(manifest["metadata"]["resourceVersion"], known.version):
             return False
-        server = server_of(manifest)
-        content = manifest if address[0] in _PARSED else json.dumps(manifest).encode()
-        self._objects[address] = _Kept(manifest["metadata"]["uid"], version, server, content)
-        self._versions[address[0]] += 1
-        if server is not None:
-            self._members.setdefault(server, set()).add(address)
+        now = self._objects[kind][place] = _kept(kind, manifest)
+        self._versions[kind] += 1
+        if known is None and now.server is not None:
+            self._members.setdefault(now.server, []).append((kind, place))
         return True
 
     def drop(self, manifest: Manifest) -> None:
         """Forget a deleted object; a namesake that was made since stays."""
-        address = _address(manifest)
-        known = self._objects.get(address)
-        if known is None or known.uid != manifest["metadata"]["uid"]:
-            return
-        del self._objects[address]
-        self._versions[address[0]] += 1
-        if known.server is not None:
-            members = self._members.get(known.server, set())
-            members.discard(address)
-            if not members:
-                self._members.pop(known.server, None)
+        kind, place = _address(manifest)
+        known = self._objects[kind].get(place)
+        if known is not None and known.uid == manifest["metadata"]["uid"]:
+            self._forget(kind, place, known)
+
+    def absent(self, kind: Kind, namespace: str, listed: set[Place], version: str) -> set[Key]:
+        """Forget what a list of that version lacks, made since apart; returns the servers that it belonged to."""
+        gone = [
+            (place, known)
+            for place, known in self._objects[kind.kind].items()
+            if namespace in ("", place[0]) and place not in listed and not newer(known.version, version)
+        ]
+        for place, known in gone:
+            self._forget(kind.kind, place, known)
+        return {known.server for _, known in gone if known.server is not None}
+
+    def _forget(self, kind: str, place: Place, known: Kept) -> None:
+        del self._objects[kind][place]
+        self._versions[kind] += 1
+        members = self._members.get(known.server, []) if known.server else []
+        if (kind, place) in members:
+            members.remove((kind, place))
+        if known.server is not None and not members:
+            self._members.pop(known.server, None)
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """Look one object up."""
-        known = self._objects.get((kind.kind, namespace, name))
+        known = self._objects[kind.kind].get((namespace, name))
         return known.manifest() if known else None
 
     def server(self, key: Key) -> Manifest | None:
@@ -89,23 +156,23 @@ class Store:
 
     def children(self, kind: Kind, key: Key) -> list[Manifest]:
         """Objects of a kind that belong to a server, by name."""
-        found = sorted(address for address in self._members.get(key, ()) if address[0] == kind.kind)
-        return [self._objects[address].manifest() for address in found]
+        found = sorted(place for of, place in self._members.get(key, ()) if of == kind.kind)
+        return [self._objects[kind.kind][place].manifest() for place in found]
 
     def version(self, kind: Kind) -> int:
         """Count a kind's changes: who looks often need not look at everything."""
         return self._versions[kind.kind]
 
-    def all(self, kind: Kind) -> list[Manifest]:
-        """Every object of a kind."""
-        return [item.manifest() for address, item in self._objects.items() if address[0] == kind.kind]
+    def known(self, kind: Kind) -> Mapping[Place, Kept]:
+        """Every object of a kind, by namespace and name."""
+        return self._objects[kind.kind]
 
 
-def _address(manifest: Manifest) -> tuple[str, str, str]:
+def _address(manifest: Manifest) -> tuple[str, Place]:
     metadata = manifest["metadata"]
-    return KINDS[manifest["kind"]].kind, metadata["namespace"], metadata["name"]
+    return KINDS[manifest["kind"]].kind, _place(metadata["namespace"], metadata["name"])
 
 
-def _newer(new: str, old: str) -> bool:
+def newer(new: str, old: str) -> bool:
     """Compare resource versions as numbers where both are (they are, since etcd's revision is)."""
     return int(new) > int(old) if new.isdigit() and old.isdigit() else new != old

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from specdec.controller.kinds import CHILDREN, SPEC_DECODE_SERVER, Kind
 from specdec.controller.kube import Kube, KubeError
-from specdec.controller.store import Key, Manifest, Store, server_of
+from specdec.controller.store import Key, Manifest, Store, newer, server_of
 
 log = logging.getLogger(__name__)
 
@@ -49,39 +49,32 @@ class Watchdog:
 
     async def compare(self, kind: Kind) -> None:
         """Compare one kind with a fresh list."""
-        known = {_identity(item) for item in self.store.all(kind)}
-        listed = [
-            item
-            for namespace in self.namespaces or ("",)
-            for item in await self.kube.list(kind, namespace, kind.label)
-        ]
-        present = {_identity(item) for item in listed}
-        for ghost in [item for item in self.store.all(kind) if _identity(item) in known - present]:
-            self.store.drop(ghost)
-            self._wake(ghost)
-        if not any(self._unseen(kind, item) for item in listed):
+        before, present = dict(self.store.known(kind)), set[str]()
+        unseen: list[Manifest] = []
+        for namespace in self.namespaces or ("",):
+            async for _, page in self.kube.pages(kind, namespace, kind.label):
+                present |= {item["metadata"]["uid"] for item in page}
+                unseen += [item for item in page if self._unseen(kind, item)]
+        for (namespace, name), ghost in before.items():
+            if ghost.uid not in present:
+                metadata = {"namespace": namespace, "name": name, "uid": ghost.uid}
+                self.store.drop({"kind": kind.kind, "metadata": metadata})
+                self._wake(ghost.server)
+        if not unseen:
             return
         await asyncio.sleep(GRACE_SECONDS)
-        missed = [item for item in listed if self._unseen(kind, item) and self.store.put(item)]
+        missed = [item for item in unseen if self._unseen(kind, item) and self.store.put(item)]
         for item in missed:
             sentence = f"the watch on {kind.plural} missed {item['metadata']['name']}"
             log.error("%s", sentence)
             self.complaints.append(sentence)
-            self._wake(item)
+            self._wake(server_of(item))
 
     def _unseen(self, kind: Kind, item: Manifest) -> bool:
         metadata = item["metadata"]
-        known = self.store.get(kind, metadata["namespace"], metadata["name"])
-        if known is None:
-            return True
-        return int(known["metadata"]["resourceVersion"]) < int(metadata["resourceVersion"])
+        known = self.store.known(kind).get((metadata["namespace"], metadata["name"]))
+        return known is None or newer(metadata["resourceVersion"], known.version)
 
-    def _wake(self, item: Manifest) -> None:
-        server = server_of(item)
+    def _wake(self, server: Key | None) -> None:
         if server is not None:
             self.wake(server)
-
-
-def _identity(item: Manifest) -> tuple[str, str, str]:
-    metadata = item["metadata"]
-    return metadata["namespace"], metadata["name"], metadata["uid"]
