@@ -31,21 +31,6 @@ for folder in pathlib.Path('/proc').iterdir():
 """
 
 
-def scale_operator(replicas: int) -> None:
-    """Start or stop the operator and wait until it is so."""
-    kubectl(
-        "scale", "deployment/specdec-operator", f"--replicas={replicas}", "-n", install.OPERATOR_NAMESPACE
-    )
-    kubectl(
-        "rollout", "status", "deployment/specdec-operator", "-n", install.OPERATOR_NAMESPACE, "--timeout=60s"
-    )
-    if not replicas:
-        kubectl(
-            "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=specdec-operator",
-            "-n", install.OPERATOR_NAMESPACE, "--timeout=60s", seconds=70,
-        )  # fmt: skip
-
-
 @pytest.fixture(scope="module", autouse=True)
 def serving(namespace: str) -> str:
     """One server for all faults, serving v1 under a steady load: without traffic nothing is promoted."""
@@ -93,13 +78,13 @@ def test_without_an_operator_the_dead_man_switch_takes_a_candidate_back(namespac
         server(namespace, "good", "v1-again", rollout={"minSoakSeconds": 600, "confirmWithinSeconds": 10})
     )
     wait_for("the candidate to serve", 60, lambda: candidate(namespace, "Serving"))
-    scale_operator(0)
+    install.scale_operator(0)
     try:
         gone = wait_for("the dead-man switch", 60, lambda: candidate(namespace, "SwappedBack"))
         assert gone["reason"] == "NotConfirmed"
         assert agent(namespace)["revision"] == active
     finally:
-        scale_operator(1)
+        install.scale_operator(1)
     apply_server(server(namespace, "good", "v1-again"))
     assert wait_current(namespace)["status"]["active"]["version"] == "v1-again"
 

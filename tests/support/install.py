@@ -46,6 +46,17 @@ def operator() -> None:
     )
 
 
+def scale_operator(replicas: int) -> None:
+    """Start or stop the operator and wait until it is so."""
+    kubectl("scale", "deployment/specdec-operator", f"--replicas={replicas}", "-n", OPERATOR_NAMESPACE)
+    kubectl("rollout", "status", "deployment/specdec-operator", "-n", OPERATOR_NAMESPACE, "--timeout=60s")
+    if not replicas:
+        kubectl(
+            "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=specdec-operator",
+            "-n", OPERATOR_NAMESPACE, "--timeout=60s", seconds=70,
+        )  # fmt: skip
+
+
 def remove_operator() -> None:
     """Uninstall the operator, and nothing else."""
     kubectl("delete", "-f", str(ROOT / "examples" / "operator.yaml"), "--ignore-not-found", seconds=120)
