@@ -6,10 +6,13 @@ few known values. So a scrape grows with the servers that exist, never with thos
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
-from specdec.api.conditions import ConditionType, find
+from specdec.api.conditions import ConditionType, Reason, find
 from specdec.api.v1alpha1 import AcceptanceStatus, SpecDecodeServerStatus
+from specdec.rollout.world import Event
 
 # A second series for every counter, which nothing here reads.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # it has no types
@@ -44,7 +47,9 @@ LEADER = Gauge("specdec_leader", "1 while this process holds the Lease.")
 VERDICTS = Counter(
     "specdec_verdicts_total", "Changes of a revision's verdict.", [*_SERVER, "judgement", "reason"]
 )
-ROLLBACKS = Counter("specdec_rollbacks_total", "Rollback commands that an agent accepted.", _SERVER)
+ROLLBACKS = Counter(
+    "specdec_rollbacks_total", "Drafters that were taken back, by the operator or by their agents.", _SERVER
+)
 SERVER_READY = Gauge("specdec_server_ready", "1 while users' requests are served.", _SERVER)
 SERVER_STALLED = Gauge(
     "specdec_server_stalled",
@@ -86,8 +91,11 @@ OF_A_SERVER = (
 """What goes when its server goes."""
 
 
-def show(server: tuple[str, str], status: SpecDecodeServerStatus) -> None:
+def show(server: tuple[str, str], status: SpecDecodeServerStatus, events: Iterable[Event] = ()) -> None:
     """Show what a pass made of a server."""
+    # From nought on: Prometheus sees no increase in a series that begins with its first rollback.
+    rollbacks = ROLLBACKS.labels(*server)
+    rollbacks.inc(sum(event.reason == Reason.ROLLED_BACK for event in events))
     for type_, gauge in _CONDITIONS.items():
         condition = find(status.conditions, type_)
         gauge.labels(*server).set(condition is not None and condition.status == "True")
