@@ -18,7 +18,7 @@ test-%: $(UV) ## Run one part: test-lint, test-unit (seconds), test-chart, test-
 	@$(RUN) python -m tests.parts $*
 
 demo: $(UV) ## Show the main job: from kubectl apply to an automatic rollback (build/demo.png)
-	@$(RUN) python -m tests.cluster up
+	@$(RUN) python -m tests.cluster up --with helm
 	@$(RUN) python -m tests.cluster images
 	@$(RUN) python -m tests.demo
 
