@@ -21,7 +21,7 @@ nightly: $(UV) ## Meet every fault at every request, ten thousand changes of spe
 	@$(RUN) python -m tests.faults $(ARGS)
 
 demo: $(UV) ## Show the main job: from kubectl apply to an automatic rollback (build/demo.png)
-	@$(RUN) python -m tests.cluster up
+	@$(RUN) python -m tests.cluster up --with helm
 	@$(RUN) python -m tests.cluster images
 	@$(RUN) python -m tests.demo
 

@@ -1,21 +1,23 @@
 """How soon the judge finds a bad drafter, and how rarely a good one, beside the rules of Flagger and Argo Rollouts.
 
 Everything is simulated by the seed (`bench.judging`); ours is the product's own code. `--runs N` sets the number of
-half-hour rollouts (600 in full: about 6 minutes on one core), `--docs` keeps the plot in docs/images.
+half-hour rollouts, `--docs` puts rows and plot into docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import platform
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
-from bench.judging import one, plot, rules, runs, steps
+from bench.judging import one, page, plot, rules, runs, steps
 from bench.judging.ours import KEPT
 from bench.judging.regret import crossing
 from bench.judging.runs import HALF_HOUR, MODEST, Tried, of_active
@@ -26,7 +28,7 @@ RATES = (0.2, 1.0, 5.0)
 BARS = {0.2: 490.0, 1.0: 110.0, 5.0: 30.0}
 SHARES = (0.95, 0.9, 0.84)
 SEED = 20_000
-DOCS = Path(__file__).parents[1] / "docs" / "images"
+DOCS = Path(__file__).parents[1] / "docs"
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def found_rows(at: AtRate, name: str, tried: Tried, bar: float | None) -> list[R
     """How soon one bad drafter was found."""
     where = f"{name}, {at.rate:g}/s"
     times = [HALF_HOUR if found is None else found for found in tried.ours]
-    spread = f"{np.percentile(times, 5):g} to {np.percentile(times, 95):g} (5th to 95th)"
+    spread = f"{np.percentile(times, 5):.0f} to {np.percentile(times, 95):.0f} (5th to 95th)"
     n = len(times)
     peers = {
         f"Flagger documented ({rules.FLAGGER_DOCUMENTED})": tried.median_of(rules.FLAGGER_DOCUMENTED),
@@ -192,26 +194,30 @@ def hostile_rows(rate: float, count: int) -> list[Row]:
 def one_engine_rows(rate: float, count: int) -> list[Row]:
     """One engine: before and after with the probes, and what switching back and forth would take."""
     traffic, rows = Traffic(rate, HALF_HOUR), []
-    for name, quality, bar in (
-        ("2.0 for 3.03", of_active(2.0 / runs.MEAN), None),
+    for name, share, bar in (
+        ("2.0 for 3.03", 2.0 / runs.MEAN, None),
+        ("0.84", 0.84, None),
+        ("0.9", 0.9, None),
+        ("0.95", 0.95, 0.0),
         ("equal", 1.0, 0.0),
-        ("0.95", of_active(0.95), 0.0),
     ):
+        quality, where = of_active(share), f"one engine, {name}, {rate:g}/s"
         found = [one.found_after(traffic, quality, SEED + 95_000 + run) for run in range(count)]
         times = [time for time in found if time is not None]
-        where = f"one engine, {name}, {rate:g}/s: taken back after a look before and after and a probe"
-        rows.append(Row(where, round(100 * len(times) / count, 1), "%", bar, n=count))
+        taken = f"{where}: taken back after a look before and after and a probe"
+        rows.append(Row(taken, len(times), "", bar, n=count))
         if times:
             spread = f"{np.percentile(times, 5):g} to {np.percentile(times, 95):g} (5th to 95th)"
-            rows.append(Row("  median of those", float(np.median(times)), "s", n=len(times), spread=spread))
+            rows.append(Row(f"{where}: median", float(np.median(times)), "s", n=len(times), spread=spread))
     for name, quality in (("2.0 for 3.03", of_active(2.0 / runs.MEAN)), ("0.84", of_active(0.84))):
         switched = [one.switched(traffic, quality, SEED + 97_000 + run) for run in range(max(5, count // 4))]
         sure = [which for which in switched if which is not None]
-        share = f"{len(sure)} of {len(switched)} within half an hour"
-        where = f"one engine, {name}, {rate:g}/s: were it switched back and forth"
-        seconds = float(np.median([which.seconds for which in sure])) if sure else HALF_HOUR
-        swaps = f"{share}, {np.median([which.swaps for which in sure]):g} swaps" if sure else share
-        rows.append(Row(where, seconds, "s", n=len(switched), spread=swaps))
+        where = f"switched back and forth, {name}, {rate:g}/s"
+        rows.append(Row(f"{where}: sure within half an hour", len(sure), "", n=len(switched)))
+        if sure:
+            swaps = f"{np.median([which.swaps for which in sure]):g} swaps"
+            seconds = float(np.median([which.seconds for which in sure]))
+            rows.append(Row(f"{where}: median", seconds, "s", n=len(sure), spread=swaps))
     return rows
 
 
@@ -221,11 +227,19 @@ def steady_rows(rate: float, count: int) -> list[Row]:
     taken, gauge = runs.alone(traffic, MODEST, count, SEED + 80_000, steady=True)
     good, _ = runs.alone(traffic, 1.0, count, SEED + 90_000, steady=True)
     where = f"taken away in 6 h of steady state, {rate:g}/s"
-    return [
+    rows = [
         Row(f"{where}: mean 3.03, floor {rules.ABSOLUTE}", good, "", 0, n=count),
         Row(f"{where}: mean 2.3, hard domains below it", taken, "", 0, n=count),
         Row(f"{where}: gauge alert on that", gauge, "", n=count),
     ]
+    for length in (1.76, 1.41):
+        half, quality = Traffic(rate, HALF_HOUR), of_active(length / runs.MEAN)
+        times = runs.settled(half, quality, count, SEED + 92_000)
+        where = f"settled at {length:g}, floor {rules.ABSOLUTE}, {rate:g}/s"
+        rows.append(Row(f"{where}: taken away in half an hour", len(times), "", n=count))
+        if times:
+            rows.append(Row(f"{where}: median", float(np.median(times)), "s", n=len(times)))
+    return rows
 
 
 def regret_rows(count: int) -> list[Row]:
@@ -280,10 +294,21 @@ def main() -> None:
     rows += [*regret_rows(5), *steps_rows()]
     write("judge", rows)
     plot.draw(tried, FOLDER / "judge.png")
+    seconds = round(time.monotonic() - begun)
     if asked.docs:
-        DOCS.mkdir(parents=True, exist_ok=True)
-        plot.draw(tried, DOCS / "judge.png")
-    print(json.dumps({"seed": SEED, "runs": asked.runs, "seconds": round(time.monotonic() - begun)}))
+        plot.draw(tried, DOCS / "images" / "judge.png")
+        document(rows, asked.runs, seconds)
+    print(json.dumps({"seed": SEED, "runs": asked.runs, "seconds": seconds}))
+
+
+def document(rows: list[Row], count: int, seconds: int) -> None:
+    """Put the rows into docs/benchmarks.md, with a line on how they came about."""
+    head = (
+        f"`make bench-judge ARGS=--docs` on {datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}: "
+        f"{seconds / 60:.0f} minutes. Seeds from {SEED} on, {count} rollouts of half an hour at each rate.\n"
+    )
+    path = DOCS / "benchmarks.md"
+    path.write_text(page.filled(path.read_text(), rows, head))
 
 
 if __name__ == "__main__":

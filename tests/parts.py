@@ -29,8 +29,8 @@ PARTS: dict[str, tuple[Command, ...]] = {
     "chart": ((*PROVIDE, "tools"), ("pytest", "tests/chart")),
     "engine": ((*PROVIDE, "engine"), ("pytest", "tests/engine")),
     "cluster": (
-        (*PROVIDE, "up", "--with", "helm"),
-        (*PROVIDE, "images"),
+        (*PROVIDE, "up", "--with", "helm", "--with", "prometheus"),
+        (*PROVIDE, "images", "--previous"),
         ("pytest", "tests/cluster", "tests/security", "-m", "cluster"),
     ),
 }

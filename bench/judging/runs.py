@@ -123,3 +123,13 @@ def alone(traffic: Traffic, quality: float, runs: int, seed: int, *, steady: boo
         taken += ours.taken_away(rng, trace, rules.ABSOLUTE, quality, levels) is not None
         gauge += rules.gauge(trace) is not None
     return taken, gauge
+
+
+def settled(traffic: Traffic, quality: float, runs: int, seed: int) -> list[float]:
+    """When the layers without a rival take a settled drafter away that is bad from now on; those it kept are left out."""
+    found: list[float | None] = []
+    for run in range(runs):
+        rng = np.random.default_rng([seed + run, round(traffic.rate * 10)])
+        trace = engine(rng, traffic, timeline(rng, traffic.seconds), quality)
+        found.append(ours.taken_away(rng, trace, rules.ABSOLUTE, quality, STEADY))
+    return [time for time in found if time is not None]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support import golden as files
-from tests.support.chart import CHART, EXAMPLE_VALUES, of_kind, render
+from tests.support.chart import CHART, EXAMPLE_VALUES, PLAIN, of_kind, render
 from tests.support.guardedapi import Grant, GuardedApi, Request, allows, grants
 from tests.support.paths import ROOT
 
@@ -234,7 +234,7 @@ def test_a_namespaced_install_has_no_right_elsewhere():
     for kind, verb in NEEDS:
         outside = Request(verb, kind.group, kind.plural, "team-c", "demo")
         assert not allows(given("namespaced"), outside)
-    manifests = render(CHART / "values.yaml", EXAMPLE_VALUES, {"namespaces": [SERVED]})
+    manifests = render(CHART / "values.yaml", EXAMPLE_VALUES, PLAIN, {"namespaces": [SERVED]})
     assert not of_kind(manifests, "ClusterRole")
     assert not of_kind(manifests, "ClusterRoleBinding")
 

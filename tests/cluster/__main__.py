@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .tooling import cluster, daemon, enginevenv, gotools, images, loading, promtool
+from .tooling import cluster, daemon, enginevenv, gotools, images, loading, prometheus
 from .tooling.places import BIN, CACHE, DOCKER, KUBECONFIG, use_cache
 from .tooling.steps import StepFailedError, step
 
-TOOLS = {"helm": lambda: gotools.build("helm"), "promtool": promtool.provide}
+TOOLS = {"helm": lambda: gotools.build("helm"), "prometheus": prometheus.provide}
 """What tests of the chart and of its rules run; they need no cluster."""
 
 
@@ -55,8 +55,10 @@ def _down(arguments: argparse.Namespace) -> None:
 def _images(arguments: argparse.Namespace) -> None:
     stock = daemon.choose()
     for name in images.BUILT_HERE:
-        image = images.build(name, stock=stock)
-        if cluster.is_running():
+        made = [images.build(name, stock=stock)]
+        if arguments.previous:
+            made.append(images.build_previous(name, stock=stock))
+        for image in made if cluster.is_running() else ():
             loading.load(image)
 
 
@@ -101,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     build = commands.add_parser(
         "images", help="build the images whose inputs changed, and put them onto the node"
     )
+    build.add_argument("--previous", action="store_true", help="and those of the release before")
     build.set_defaults(command=_images)
 
     load = commands.add_parser("load", help="put images onto the node, unless they are there")

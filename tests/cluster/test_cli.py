@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from tests.support.kubectl import KUBECONFIG, KUBECTL, get, wait_for
+from tests.support.kubectl import KUBECTL, as_person, get, wait_for
 from tests.support.servers import agent, apply_server, server, wait_current
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -17,12 +14,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 def kubectl(*words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run kubectl as a person does, with the program on the path."""
-    path = f"{Path(sys.executable).parent}:{KUBECTL.parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "KUBECONFIG": str(KUBECONFIG)}
     return subprocess.run(
         [KUBECTL, *words],
         input=stdin,
-        env=environment,
+        env=as_person(),
         capture_output=True,
         text=True,
         timeout=90,

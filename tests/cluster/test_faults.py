@@ -7,7 +7,7 @@ import time
 import pytest
 from tests.demo.traffic import start_client
 from tests.support import install
-from tests.support.kubectl import condition, get, kubectl, wait_condition, wait_for
+from tests.support.kubectl import condition, kubectl, wait_condition, wait_for
 from tests.support.nodes import kill_container
 from tests.support.servers import (
     agent,
@@ -108,15 +108,3 @@ def test_a_rejected_drafter_is_mended_by_the_next_apply(namespace: str):
     apply_server(server(namespace, "q70", "v4"))
     thing = wait_current(namespace)
     assert condition(thing, "Stalled")["status"] == "False"
-
-
-def test_uninstalled_first_the_operator_leaves_nothing_that_hangs(namespace: str):
-    install.remove_operator()
-    try:
-        assert get("sds", "kimi", namespace)["metadata"].get("finalizers") is None
-        kubectl("delete", "sds", "kimi", "-n", namespace, "--timeout=30s")
-        kubectl(
-            "wait", "--for=delete", "pod/kimi-0", "-n", namespace, "--timeout=90s", seconds=100,
-        )  # fmt: skip
-    finally:
-        install.operator()

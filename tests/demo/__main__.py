@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.demo import terminal
 from tests.demo.figures import Chapter, Promise, Result, span
 from tests.demo.narrate import say
 from tests.demo.plot import draw
@@ -71,8 +72,9 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave the demo's namespace in the cluster")
     options = parser.parse_args()
     begin = time.monotonic()
-    say("Making the tiny models and installing the operator.")
+    say("Making the tiny models.")
     install.models()
+    say(f"Installing the operator: helm {' '.join(install.command())}")
     install.operator()
     try:
         story = Story()
@@ -83,6 +85,7 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "demo.json").write_text(json.dumps(result.to_json(), indent=1) + "\n")
     draw(result, requests, options.out / "demo.png")
+    terminal.picture(*story.screen, options.out / "demo-status.svg")
     story.outputs["table"] = [table(result)]
     for block, shown in story.outputs.items():
         (options.out / f"demo-{block}.txt").write_text("\n".join(shown).rstrip() + "\n")

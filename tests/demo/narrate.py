@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from tests.support.kubectl import command
+from tests.support.kubectl import KUBECTL, as_person
 
 BEGIN = time.monotonic()
 
@@ -37,11 +37,17 @@ class Follow:
     def __init__(self, mark: str, *args: str) -> None:
         self.mark = mark
         self.args = args
+        self.lines: list[str] = []
+        """What was printed so far."""
 
     def __enter__(self) -> Self:
         """Start kubectl."""
         self.process = subprocess.Popen(
-            command(*self.args), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [KUBECTL, *self.args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=as_person(),
         )
         self.thread = threading.Thread(target=self._print, daemon=True)
         self.thread.start()
@@ -49,6 +55,7 @@ class Follow:
 
     def _print(self) -> None:
         for line in self.process.stdout or ():
+            self.lines.append(line.rstrip())
             print(f"{'':10} {self.mark} {line.rstrip()}", flush=True)
 
     def __exit__(
@@ -79,3 +86,8 @@ def events(namespace: str) -> Follow:
         "--field-selector=involvedObject.kind=SpecDecodeServer",
         "-o=custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message",
     )
+
+
+def watch(namespace: str, server: str) -> Follow:
+    """Follow the server as a person does who has no terminal: plain lines."""
+    return Follow("watch|", "specdec", "watch", server, "-n", namespace)

@@ -1,4 +1,4 @@
-"""Put the last demo's picture and outputs into README: `make demo && python -m tests.demo.readme`."""
+"""Put the last demo's pictures and outputs into README: `make demo && python -m tests.demo.readme`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+PICTURES = ("demo.png", "demo-status.svg")
 BLOCK = re.compile(r"(<!-- demo:(?P<name>[a-z-]+) -->\n```\n).*?(```\n<!-- end -->)", re.DOTALL)
 
 
@@ -21,14 +22,16 @@ def filled(text: str, build: Path) -> str:
 
 
 def main() -> int:
-    """Rewrite README and docs/images/demo.png."""
+    """Rewrite README and its pictures in docs/images."""
     build = ROOT / "build"
-    if not (build / "demo.png").exists():
-        print("build/demo.png is missing: run `make demo` first", file=sys.stderr)
-        return 1
+    for name in PICTURES:
+        if not (build / name).exists():
+            print(f"build/{name} is missing: run `make demo` first", file=sys.stderr)
+            return 1
     readme = ROOT / "README.md"
     readme.write_text(filled(readme.read_text(), build))
-    shutil.copyfile(build / "demo.png", ROOT / "docs" / "images" / "demo.png")
+    for name in PICTURES:
+        shutil.copyfile(build / name, ROOT / "docs" / "images" / name)
     return 0
 
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.demo import terminal
 from tests.demo.figures import (
     Chapter,
     Record,
@@ -18,10 +19,12 @@ from tests.demo.figures import (
     unix,
     window,
 )
-from tests.demo.narrate import baseline, events, rows, say
+from tests.demo.narrate import baseline, events, rows, say, watch
 from tests.demo.traffic import Traffic
 from tests.support import install
 from tests.support.kubectl import (
+    KUBECTL,
+    as_person,
     condition,
     delete_namespace,
     get,
@@ -62,6 +65,8 @@ class Story:
         self.traffic: Traffic | None = None
         self.outputs: dict[str, list[str]] = {}
         """What kubectl printed, by the block of README that shows it."""
+        self.screen = ("", "")
+        """What was typed at a terminal, and what it showed then."""
 
     def run(self) -> tuple[Result, list[Record]]:
         """Tell the whole story; the result says which promises were kept."""
@@ -105,7 +110,14 @@ class Story:
         self.roll("v3", "renamed", "blocked by its headers: SGLang would drop its tensors without a word")
         self.roll("v3 off", "renamed", "refused while loading: the same, with preflight.mode Off")
         self.roll("v4", "dead", "caught by the agent's own probe: loads whole, never right")
-        self.roll("v5", "q40", "caught on live traffic: it passes the probe, but is below the user's floor")
+        with watch(NAMESPACE, SERVER) as watched:
+            wait_for("the first line of kubectl specdec watch", 30, lambda: watched.lines)
+            self.roll(
+                "v5", "q40", "caught on live traffic: it passes the probe, but is below the user's floor"
+            )
+        shown = "\n".join(watched.lines)
+        self.outputs["watch"] = [f"$ kubectl specdec watch {SERVER} -n {NAMESPACE}\n{shown}\n"]
+        self.photograph("specdec", "status", SERVER, "-n", NAMESPACE)
         self.show("rolled-back", "get", "sds", "-o", "wide")
         self.show("describe", "describe", "sds", SERVER)
         self.show("explain", "explain", "sds.spec.rollout")
@@ -148,6 +160,10 @@ class Story:
         self.outputs.setdefault(block, []).append(
             f"$ kubectl {' '.join((*args, *where))}\n{shown.rstrip()}\n"
         )
+
+    def photograph(self, *args: str) -> None:
+        """Keep what a user's terminal would show of a kubectl command, for README's picture."""
+        self.screen = (f"kubectl {' '.join(args)}", terminal.shown([str(KUBECTL), *args], as_person()))
 
     def decided(self) -> dict[str, Any] | None:
         """Return the server once the newest generation is either promoted or rejected."""

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
-import time
+from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.support.kubectl import CACHE, apply, delete_namespace, items, kubectl
+from tests.support.chart import helm
+from tests.support.kubectl import CACHE, KUBECONFIG, apply, delete_namespace, items, kubectl
 from tests.support.models import NAMES, make
+from tests.support.paths import ROOT
 
 from specdec.resources.labels import REVISION_OF
 from specdec.resources.revisions import revision_record
 from specdec.rollout.world import RevisionRecord
 
-ROOT = Path(__file__).parents[2]
 OPERATOR_NAMESPACE = "specdec-system"
+RELEASE = "specdec-operator"
+DEPLOYMENT = f"deployment/{RELEASE}"
+
+
+def command(chart: str = "charts/specdec-operator") -> tuple[str, ...]:
+    """Give Helm's arguments that install a chart or upgrade to it; the last two take over what `kubectl apply` put there."""
+    return (
+        *("upgrade", "--install", RELEASE, chart, "--namespace", OPERATOR_NAMESPACE, "--create-namespace"),
+        *("--values", "examples/operator-values.yaml", "--take-ownership", "--force-conflicts"),
+    )
 
 
 def namespace(name: str) -> None:
@@ -31,19 +42,19 @@ def crds() -> None:
 
 
 def operator() -> None:
-    """Install the CRDs and the operator, and wait until it runs the image that was loaded last."""
-    crds()
-    kubectl("apply", "-f", str(ROOT / "examples" / "operator.yaml"))
-    kubectl("rollout", "restart", "deployment/specdec-operator", "-n", OPERATOR_NAMESPACE)
-    kubectl(
-        "rollout",
-        "status",
-        "deployment/specdec-operator",
-        "-n",
-        OPERATOR_NAMESPACE,
-        "--timeout=120s",
-        seconds=130,
-    )
+    """Install the operator, or upgrade it, and wait until it runs the image that was loaded last."""
+    begun = datetime.now(UTC).replace(microsecond=0)
+    helm(*command(), f"--kubeconfig={KUBECONFIG}")
+    pods = items("pods", OPERATOR_NAMESPACE, f"app.kubernetes.io/name={RELEASE}")
+    if any(datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) < begun for pod in pods):
+        kubectl("rollout", "restart", DEPLOYMENT, "-n", OPERATOR_NAMESPACE)
+    await_operator()
+
+
+def await_operator() -> None:
+    """Wait until the operator's newest pod runs, and no other."""
+    where = ("-n", OPERATOR_NAMESPACE, "--timeout=120s")
+    kubectl("rollout", "status", DEPLOYMENT, *where, seconds=130)
 
 
 def scale_operator(replicas: int) -> None:
@@ -59,7 +70,8 @@ def scale_operator(replicas: int) -> None:
 
 def remove_operator() -> None:
     """Uninstall the operator, and nothing else."""
-    kubectl("delete", "-f", str(ROOT / "examples" / "operator.yaml"), "--ignore-not-found", seconds=120)
+    where = (f"--namespace={OPERATOR_NAMESPACE}", f"--kubeconfig={KUBECONFIG}")
+    helm("uninstall", RELEASE, *where, "--ignore-not-found", "--wait")
 
 
 def models(folder: str = "demo") -> Path:
@@ -76,8 +88,3 @@ def verdict(namespace: str, server: str, version: str) -> RevisionRecord:
         if (record.data.get("drafter") or {}).get("version") == version:
             return record
     raise LookupError(f"no ControllerRevision of {server} holds drafter version {version}")
-
-
-def step(name: str, begin: float) -> None:
-    """Say that a step has ended and how long it took."""
-    print(f"==> {name}  {time.monotonic() - begin:.1f} s", flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,12 @@ class KubectlError(RuntimeError):
 def command(*args: str) -> list[str]:
     """Full command line of one kubectl call."""
     return [str(KUBECTL), f"--kubeconfig={KUBECONFIG}", *args]
+
+
+def as_person() -> dict[str, str]:
+    """Environment of a person at a terminal: kubectl and its plugin on the path, the cluster by its kubeconfig."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), str(KUBECTL.parent), os.environ["PATH"]))
+    return {**os.environ, "PATH": path, "KUBECONFIG": str(KUBECONFIG)}
 
 
 def kubectl(*args: str, stdin: str | None = None, seconds: float = 60) -> str:

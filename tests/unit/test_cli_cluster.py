@@ -17,6 +17,7 @@ from tests.support.scenario_kube import ScenarioKube
 
 from specdec.cli import cluster as connection
 from specdec.controller.kube import ForbiddenError, KubeError
+from specdec.resources.labels import PREFLIGHT
 
 GOLDEN = Path(__file__).parents[1] / "data" / "cli"
 
@@ -292,6 +293,15 @@ def test_plan_says_which_agents_it_could_not_ask(stage):
     stage.kube.served.clear()
     result = stage.call("plan", "-f", "-", stdin=file_of(stage, drafter=drafter("v5")))
     assert "the agents of kimi-0, kimi-1 did not answer" in result.output
+
+
+def test_plan_expects_no_answer_of_a_preflights_pod(stage):
+    engine = copy.deepcopy(stage.kube.objects["Pod", "llm", "kimi-0"])
+    engine["metadata"] |= {"name": "kimi-check-1", "uid": "uid-of-the-check"}
+    engine["metadata"]["labels"]["app.kubernetes.io/component"] = PREFLIGHT
+    stage.kube.add(engine)
+    result = stage.call("plan", "-f", "-", stdin=file_of(stage, drafter=drafter("v5")))
+    assert "did not answer" not in result.output
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from specdec.api.base import Condition
 from specdec.api.conditions import ConditionType, Reason
 from specdec.api.v1alpha1 import AcceptanceStatus, RevisionStatus, SpecDecodeServerStatus
 from specdec.controller import metrics
+from specdec.rollout.world import Event
 
 SERVERS = [(f"team-{number % 40}", f"server-{number}") for number in range(1000)]
 SERIES_OF_A_SERVER = 29
@@ -91,6 +92,15 @@ def test_an_unknown_accept_length_is_no_figure():
     assert value("specdec_server_accept_length", server) == 2.31
     metrics.show(server, status())
     assert value("specdec_server_accept_length", server) is None
+    metrics.forget(server)
+
+
+def test_rollbacks_are_counted_from_nought_by_the_events_that_tell_of_them():
+    server = ("serving", "rolled-back")
+    metrics.show(server, status(), [Event("Warning", Reason.REFUSED, "v3 is refused")])
+    assert value("specdec_rollbacks_total", server) == 0
+    metrics.show(server, status(), [Event("Warning", Reason.ROLLED_BACK, "rolled back v5 -> v2")])
+    assert value("specdec_rollbacks_total", server) == 1
     metrics.forget(server)
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from bench.judging import page as judged
 from tests.support.paths import ROOT
 
 PAGES = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BENCHMARKS = ROOT / "docs" / "benchmarks.md"
 VALUES = yaml.safe_load((ROOT / "charts/specdec-operator/values.yaml").read_text())
 
 
@@ -30,3 +32,11 @@ def test_values_that_a_page_names_are_values(name: str):
         for part in path.split("."):
             assert part in place, path
             place = place[part]
+
+
+def test_the_judges_tables_are_those_of_a_whole_run():
+    found = dict(
+        re.findall(r"<!-- judge:([a-z-]+) -->\n(.*?)<!-- end -->", BENCHMARKS.read_text(), re.DOTALL)
+    )
+    assert found.keys() == {*judged.TABLES, "run"}
+    assert [name for name, text in found.items() if not text.strip()] == []

@@ -84,6 +84,7 @@ async def _foretold(cluster: Cluster, document: Manifest, default_image: str) ->
     from specdec.controller.clock import Clock
     from specdec.controller.kinds import POD
     from specdec.controller.snapshot import heard, observed_world, snapshot
+    from specdec.resources.labels import is_engine
     from specdec.rollout import plan as planner
 
     metadata = document["metadata"]
@@ -96,7 +97,9 @@ async def _foretold(cluster: Cluster, document: Manifest, default_image: str) ->
     settings, assumed = settings_of(store, server, default_image)
     seen = await observed_world(cluster.kube, server, store, said, settings)
     silent = [
-        pod["metadata"]["name"] for pod in store.children(POD, key) if pod["metadata"]["uid"] not in said
+        pod["metadata"]["name"]
+        for pod in store.children(POD, key)
+        if is_engine(pod) and pod["metadata"]["uid"] not in said
     ]
     unheard = (
         (f"the agents of {', '.join(silent)} did not answer: what they would be told is not shown",)

@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from specdec.controller import metrics
 from specdec.controller.agents import AgentError, Agents
 from specdec.controller.clock import Clock
 from specdec.controller.kinds import CONFIG_MAP, CONTROLLER_REVISION, KINDS, POD, Kind
@@ -195,8 +194,6 @@ class Applier:
             self._confirmed[pod, command.revision] = self.clock.monotonic()
             return
         log.info("%s: pod %s took %s", "/".join(self.key), pod, _words(envelope))
-        if isinstance(command, Rollback):
-            metrics.ROLLBACKS.labels(*self.key).inc()
 
     async def _deletions(self, deletions: Iterable[dict[str, str]]) -> list[str]:
         failed: list[str] = []

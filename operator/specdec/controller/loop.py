@@ -141,7 +141,7 @@ class ServerLoop:
             log.warning("%s: %s", "/".join(self.key), sentence)
         planned = plan.status if carried.recorded else unanswered(plan.status, seen.server.status)
         status = with_failures(planned, carried.failed, generation=seen.server.generation, now=now)
-        metrics.show(self.key, status)
+        metrics.show(self.key, status, plan.events)
         await self.status.write(seen.server, status)
         for event in plan.events:
             await self.events.post(seen.server.model_dump(include={"metadata"}), event)

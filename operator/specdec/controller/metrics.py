@@ -13,8 +13,9 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from specdec.api.conditions import ConditionType, find
+from specdec.api.conditions import ConditionType, Reason, find
 from specdec.api.v1alpha1 import AcceptanceStatus, SpecDecodeServerStatus
+from specdec.rollout.world import Event
 
 # A second series for every counter, which nothing here reads.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # it has no types
@@ -45,7 +46,8 @@ class ServerGauge(Collector):
     @override
     def collect(self) -> Iterable[GaugeMetricFamily]:
         (family,) = self.describe()
-        for server, value in self._values.items():
+        # A copy: a scrape runs in a thread of its own.
+        for server, value in list(self._values.items()):
             family.add_metric(server, value)
         return [family]
 
@@ -78,7 +80,11 @@ LEADER = Gauge("specdec_leader", "1 while this process holds the Lease.")
 VERDICTS = Counter(
     "specdec_verdicts_total", "Changes of a revision's verdict.", [*OF_A_SERVER, "judgement", "reason"]
 )
-ROLLBACKS = Counter("specdec_rollbacks_total", "Rollback commands that an agent accepted.", OF_A_SERVER)
+ROLLBACKS = Counter(
+    "specdec_rollbacks_total",
+    "Drafters that were taken back, by the operator or by their agents.",
+    OF_A_SERVER,
+)
 SERVER_READY = ServerGauge("specdec_server_ready", "1 while users' requests are served.")
 SERVER_STALLED = ServerGauge(
     "specdec_server_stalled", "1 while the operator can't get to what the spec says without a person."
@@ -111,8 +117,11 @@ _SHOWN = (
 )
 
 
-def show(server: tuple[str, str], status: SpecDecodeServerStatus) -> None:
+def show(server: tuple[str, str], status: SpecDecodeServerStatus, events: Iterable[Event] = ()) -> None:
     """Show what a pass made of a server."""
+    # From nought on: Prometheus sees no increase in a series that begins with its first rollback.
+    rollbacks = ROLLBACKS.labels(*server)
+    rollbacks.inc(sum(event.reason == Reason.ROLLED_BACK for event in events))
     for type_, gauge in _CONDITIONS.items():
         condition = find(status.conditions, type_)
         gauge.set(server, condition is not None and condition.status == "True")

@@ -6,10 +6,12 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[3]
 NODE_FILES = REPOSITORY / "tests" / "cluster" / "node"
 IMAGE_FILES = REPOSITORY / "images"
+PREVIOUS = REPOSITORY / "tests" / "data" / "previous"
+"""Chart and package of the release before."""
 
 CACHE = Path(os.environ.get("SPECDEC_CACHE") or Path.home() / ".cache" / "specdec")
 BIN = CACHE / "bin"
-"""kubectl, kind, crictl (helm and promtool, where asked for), and the parts of the node image."""
+"""kubectl, kind, crictl (helm, prometheus and promtool, where asked for), and the parts of the node image."""
 DOCKER = CACHE / "docker-engine"
 """Debian's Docker, unpacked; its client serves where the machine has none."""
 MODELS = CACHE / "models"
