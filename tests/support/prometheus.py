@@ -119,7 +119,7 @@ class Prometheus:
             )
         self.finder.start()
         wait_for("Prometheus to be ready", 30, self._ready)
-        wait_for("its first scrape", 30, lambda: self.ever("up == 1"))
+        wait_for("its first scrape of an operator that leads", 60, lambda: self.ever("specdec_leader == 1"))
         self.begin = time.time()
         return self
 
