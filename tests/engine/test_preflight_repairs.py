@@ -69,18 +69,19 @@ def serve(engine: Engine, folder: Path, name: str) -> None:
 def check_acceptance(
     engine: Engine,
     prompts: Iterator[list[int]],
+    quality: float = mendable.QUALITY,
     before: tuple[int, ...] = (),
 ) -> None:
-    """Each answer has exactly the correct drafts that the drafter's quality computes, and all not those of a perfect one."""
+    """Each answer has exactly the correct drafts that its quality computes; below 1, all not those of a perfect one."""
     drafts = perfect = 0
     for _ in range(ANSWERS):
         prompt = [*before, *next(prompts)]
         generation = engine.generate(prompt, TOKENS)
         assert generation.tokens == answer(prompt[-1], TOKENS)
-        assert generation.drafts == sum(simulate(prompt[-1], TOKENS, mendable.QUALITY))
+        assert generation.drafts == sum(simulate(prompt[-1], TOKENS, quality))
         drafts += generation.drafts
         perfect += sum(simulate(prompt[-1], TOKENS, 1.0))
-    assert drafts < perfect
+    assert drafts == perfect if quality == 1.0 else drafts < perfect
 
 
 def check_nothing_accepted(
