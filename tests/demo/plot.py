@@ -20,13 +20,16 @@ COLOURS = {"Promoted": "tab:green", "Rejected": "tab:red"}
 
 
 def buckets(requests: list[Record], begin: float) -> tuple[list[float], list[float], list[float]]:
-    """Group requests by their end: times, accept lengths, tokens per second of a stream."""
+    """Group requests by their end: times, accept lengths, tokens per second of a stream; the last group was cut off."""
     groups: dict[int, list[Record]] = {}
+    whole = int((max(request["end"] for request in requests) - begin) / BUCKET)
     for request in requests:
         if not request["error"] and request["calls"]:
             groups.setdefault(int((request["end"] - begin) / BUCKET), []).append(request)
     times, lengths, speeds = [], [], []
     for number, group in sorted(groups.items()):
+        if number == whole:
+            continue
         times.append((number + 0.5) * BUCKET)
         lengths.append(1 + sum(r["drafts"] for r in group) / sum(r["calls"] for r in group))
         speeds.append(sum(speed(r) for r in group) / len(group))
