@@ -268,9 +268,8 @@ class Candidacy:
             "message": message[:MESSAGE_CHARACTERS],
             "confirm_by": "",
         }
-        self._board.change(
-            candidate=now.model_copy(update={**end, **(fields if served else {"refused_at": now_text()})})
-        )
+        more = fields if served else {"refused_at": now_text()}
+        self._board.change(candidate=now.model_copy(update={**end, **more}))
         log.info("candidate %s: %s", now.revision, end)
 
     async def _go_home(self, *, surely: bool = False) -> None:

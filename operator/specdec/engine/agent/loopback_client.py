@@ -181,12 +181,10 @@ class Loopback:
         EngineUnreachableError
             SGLang did not answer in time.
         """
-        text_and_image = [
-            {"type": "text", "text": prompt},
-            {"type": "image_url", "image_url": {"url": image}},
-        ]
+        picture = {"type": "image_url", "image_url": {"url": image}}
+        content = [{"type": "text", "text": prompt}, picture] if image else prompt
         body = {
-            "messages": [{"role": "user", "content": text_and_image if image else prompt}],
+            "messages": [{"role": "user", "content": content}],
             "model": self._model,
             "max_tokens": max_tokens,
             "temperature": 0,
