@@ -17,8 +17,9 @@ test: $(UV) ## Run everything that CI checks: all parts below
 test-%: $(UV) ## Run one part: test-lint, test-unit (seconds), test-chart, test-engine (real SGLang), test-cluster (real kind)
 	@$(RUN) python -m tests.parts $*
 
-nightly: $(UV) ## Meet every fault at every request, ten thousand changes of specs, a thousand pauses (build/bench/nightly.json)
+nightly: $(UV) ## Run what takes hours: every fault at every request (build/bench/nightly.json), and the tests marked so
 	@$(RUN) python -m tests.faults $(ARGS)
+	@$(RUN) python -m tests.parts nightly
 
 demo: $(UV) ## Show the main job: from kubectl apply to an automatic rollback (build/demo.png)
 	@$(RUN) python -m tests.cluster up --with helm

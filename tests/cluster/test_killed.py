@@ -1,7 +1,7 @@
 """The operator is killed at ten points of a rollout on the real API server: it ends as if it had lived.
 
-Ten servers and one whose operator lives, all at the same time: each has a namespace and an operator's process of
-its own. The pods are made by Kubernetes' own controllers; their agents are fakes, since no node has room for twenty-two engines.
+Servers at the same time, each with a namespace and an operator's process of its own; one operator lives. `make nightly`
+takes all ten points. The pods are made by Kubernetes' own controllers; their agents are fakes, since no node has room for twenty-two engines.
 `tests/scenarios/test_killed.py` and `tests/faults` take every point, in virtual time.
 """
 
@@ -42,6 +42,8 @@ POINTS = (
     Point("Promote", 2),
 )
 """What has just been done when the operator dies, in the order of a rollout; before it knows that it was."""
+SOON = POINTS[1:8:2]
+"""These are enough between two nights."""
 IMAGE = "registry.example/specdec/engine:1"
 SERVER = "kimi"
 PATIENCE_SECONDS = 150.0
@@ -49,22 +51,28 @@ LOOK_SECONDS = 0.5
 QUIET_SECONDS = 4.0
 
 
-def namespaces() -> list[str]:
-    """One for each point, and the last one for the operator that lives."""
-    return [f"specdec-killed-{number}" for number in range(len(POINTS) + 1)]
+def namespace_of(point: Point | None) -> str:
+    """Namespace of the server whose operator dies there, or lives."""
+    return f"specdec-killed-{number_of(point)}"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def alone() -> Iterator[None]:
+def number_of(point: Point | None) -> int:
+    """Place among the points; the operator that lives has the last one."""
+    return len(POINTS) if point is None else POINTS.index(point)
+
+
+@pytest.fixture
+def alone(points: tuple[Point, ...]) -> Iterator[None]:
     """Namespaces with claims, and no operator but the test's own."""
     install.scale_operator(0)
+    names = [namespace_of(point) for point in (*points, None)]
     claim = {
         "accessModes": ["ReadOnlyMany"],
         "storageClassName": "",
         "resources": {"requests": {"storage": "1Gi"}},
     }
     objects: list[dict[str, Any]] = []
-    for name in namespaces():
+    for name in names:
         objects += [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
             {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "models", "namespace": name}, "spec": claim},
@@ -73,7 +81,7 @@ def alone() -> Iterator[None]:
         apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
         yield
     finally:
-        kubectl("delete", "namespace", *namespaces(), "--ignore-not-found", "--timeout=90s", seconds=100)
+        kubectl("delete", "namespace", *names, "--ignore-not-found", "--timeout=90s", seconds=100)
         install.scale_operator(1)
 
 
@@ -144,13 +152,15 @@ class Life:
         return sum(len(pod.swapped_in) for pod in self.pods.pods.values())
 
 
-async def told(folder: Path, api: KubeApi, number: int, point: Point | None) -> tuple[Life, dict[str, Any]]:
+async def told(folder: Path, api: KubeApi, point: Point | None) -> tuple[Life, dict[str, Any]]:
     """Roll v2 out after v1, with an operator that dies at a point and is started again; returns the end."""
-    namespace = namespaces()[number]
+    namespace = namespace_of(point)
     process = OperatorProcess(folder, namespace, IMAGE)
     gate = Gate(api.url, point, process.kill)
     models = {f"{FOLDER}/{name}": model for name, model in QUALITY.items()}
-    life = Life(api, namespace, gate, FakePods(api, gate, namespace, SERVER, f"127.78.{number}", models))
+    life = Life(
+        api, namespace, gate, FakePods(api, gate, namespace, SERVER, f"127.78.{number_of(point)}", models)
+    )
     async with gate.opened() as url, life.pods.running():
         await process.start(url)
         try:
@@ -168,11 +178,16 @@ async def told(folder: Path, api: KubeApi, number: int, point: Point | None) -> 
             await process.ended()
 
 
-async def test_it_ends_as_if_the_operator_had_lived(tmp_path: Path):
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize(
+    "points", [SOON, pytest.param(POINTS, marks=pytest.mark.nightly)], ids=["soon", "all"]
+)
+async def test_it_ends_as_if_the_operator_had_lived(points: tuple[Point, ...], tmp_path: Path):
     async with kube_api() as api:
-        lives = (told(tmp_path, api, number, point) for number, point in enumerate((*POINTS, None)))
-        *killed, (straight, wanted) = await asyncio.gather(*lives)
+        *killed, (straight, wanted) = await asyncio.gather(
+            *(told(tmp_path, api, point) for point in (*points, None))
+        )
     print(f"changes of a rollout: {straight.gate.changes}")
-    for point, (life, end) in zip(POINTS, killed, strict=True):
+    for point, (life, end) in zip(points, killed, strict=True):
         assert end == wanted, point
         assert life.swaps <= straight.swaps + 1, point

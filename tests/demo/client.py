@@ -128,7 +128,9 @@ async def main() -> int:
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stopped.set)
     begin, number, running = time.monotonic(), 0, set()
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:
+    # A connection for each request: the Service deals connections, and users have connections of their own.
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=60)) as session:
         watcher = asyncio.create_task(watch(session, options.agents, stopped))
         while not stopped.is_set() and number / options.rate < options.seconds:
             task = asyncio.create_task(ask(session, options.url, options.model, number, options.tokens))

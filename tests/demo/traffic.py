@@ -11,10 +11,12 @@ from typing import Any
 from tests.support.kubectl import apply, command, kubectl, wait_for
 
 SCRIPT = Path(__file__).with_name("client.py")
+RATE = 1.5
+"""Requests a second."""
 OPERATOR_IMAGE = "localhost/specdec-operator:dev"
 
 
-def manifests(namespace: str, server: str, rate: float, tokens: int) -> str:
+def manifests(namespace: str, server: str, rate: float, tokens: int, name: str) -> str:
     """ConfigMap with the script, and the pod that runs it under the restricted pod security."""
     args = [
         "/client/client.py",
@@ -27,13 +29,13 @@ def manifests(namespace: str, server: str, rate: float, tokens: int) -> str:
     script = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": "client", "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "data": {"client.py": SCRIPT.read_text()},
     }
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "client", "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 30,
@@ -58,26 +60,29 @@ def manifests(namespace: str, server: str, rate: float, tokens: int) -> str:
                     "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
                 }
             ],
-            "volumes": [{"name": "client", "configMap": {"name": "client"}}],
+            "volumes": [{"name": "client", "configMap": {"name": name}}],
         },
     }
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": [script, pod]})
 
 
-def start_client(namespace: str, server: str, rate: float = 1.5, tokens: int = 12) -> None:
+def start_client(
+    namespace: str, server: str, rate: float = RATE, tokens: int = 12, *, name: str = "client"
+) -> None:
     """Start the client's pod and wait until it runs."""
-    kubectl("delete", "pod", "client", "-n", namespace, "--ignore-not-found")
-    apply(manifests(namespace, server, rate, tokens))
-    kubectl("wait", "--for=condition=Ready", "pod/client", "-n", namespace, "--timeout=60s", seconds=70)
+    kubectl("delete", "pod", name, "-n", namespace, "--ignore-not-found")
+    apply(manifests(namespace, server, rate, tokens, name))
+    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "-n", namespace, "--timeout=60s", seconds=70)
 
 
 class Traffic:
     """A running client; its records grow while it runs."""
 
-    def __init__(self, namespace: str, server: str) -> None:
+    def __init__(self, namespace: str, server: str, rate: float = RATE) -> None:
         self.namespace = namespace
         self.records: list[dict[str, Any]] = []
-        start_client(namespace, server)
+        self._ended = False
+        start_client(namespace, server, rate)
         self._logs = subprocess.Popen(
             command("logs", "-f", "client", "-n", namespace), stdout=subprocess.PIPE, text=True
         )
@@ -108,14 +113,19 @@ class Traffic:
         return found
 
     def stop(self) -> dict[str, Any]:
-        """End the client after its requests in flight, and return its last record."""
+        """End the client after its requests in flight, and return its last record; once it has ended, only that."""
+        if not self._ended:
+            self._end()
+        ends = [r for r in self.records if r["kind"] == "end"]
+        if not ends:
+            raise RuntimeError("the client ended without its closing record: its pod was killed")
+        return ends[-1]
+
+    def _end(self) -> None:
+        self._ended = True
         kubectl("delete", "pod", "client", "-n", self.namespace, "--grace-period=30", seconds=60)
         self._reader.join(timeout=30)
         self._logs.terminate()
         self._logs.wait(timeout=10)
         if self._logs.stdout:
             self._logs.stdout.close()
-        ends = [r for r in self.records if r["kind"] == "end"]
-        if not ends:
-            raise RuntimeError("the client ended without its closing record: its pod was killed")
-        return ends[-1]

@@ -53,16 +53,17 @@ class AgentPod:
         """Name a tiny model as the drafter of the revision r-NAME."""
         return DrafterRef(revision=f"r-{name}", version=name, path=str(self.models / name))
 
-    def write_plan(self, drafter: str | None, **fields: Any) -> LaunchPlan:
+    def write_plan(self, drafter: str | DrafterRef | None, **fields: Any) -> LaunchPlan:
         """Mount a launch plan, as the kubelet does when the ConfigMap changes."""
+        named = self.drafter(drafter) if isinstance(drafter, str) else drafter
         plan = LaunchPlan(
             **{
                 "assignment": self.assignment,
                 "server": "tests/pod",
-                "revision": f"r-{drafter}",
+                "revision": named.revision if named else "r-None",
                 "target_path": str(self.models / "kimi"),
                 "served_name": "kimi",
-                "drafter": self.drafter(drafter) if drafter else None,
+                "drafter": named,
                 "arguments": self.arguments,
                 "public_keys": (public_key(self.key),),
                 "drain_seconds": 5,

@@ -56,14 +56,19 @@ def swap(pod: AgentPod, name: str, within: int = 60) -> Candidate:
 
 
 @contextmanager
-def users(pod: AgentPod, count: int = 3) -> Iterator[list[int]]:
-    """Users who send one request after the other; yields the codes of their answers."""
+def users(pod: AgentPod, count: int = 3, letters: str = "", tokens: int = 64) -> Iterator[list[int]]:
+    """Users who send one request after the other; yields the codes of their answers.
+
+    The tiny target answers by a text's last letter: with `letters`, theirs end with one of these.
+    """
     codes: list[int] = []
     stop = threading.Event()
 
     def ask(number: int) -> None:
         while not stop.is_set():
-            codes.append(pod.chat(f"user {number} says {len(codes)}", tokens=64)[0])
+            asked = len(codes)
+            last = letters[asked % len(letters)] if letters else ""
+            codes.append(pod.chat(f"user {number} says {asked}{last}", tokens=tokens)[0])
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(count)]
     for thread in threads:
