@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import socket
 from pathlib import Path
 
 from tests.gpu.exact import ASKED, TOKENS, check, prompts
@@ -13,7 +11,7 @@ from tests.gpu.wide import make, swaps, switches
 from tests.support.engine import STEPS, Engine
 from tests.support.models import KIMI_LATENT, DrafterShape, drafter, kimi
 
-from specdec.engine.loopback import Report, Steps
+from specdec.engine.loopback import Steps
 from specdec.engine.protocol import Source
 
 # SGLang's own all-reduce wants more of the GPUs' link than every machine gives.
@@ -86,16 +84,8 @@ def _counters(engine: Engine, rows: Rows) -> None:
 
 
 def _both_ranks(engine: Engine, name: str, rows: Rows) -> None:
-    reports = [_report(engine.run_dir / f"scheduler-{rank}.sock") for rank in (0, 1)]
+    reports = [engine.report(rank) for rank in (0, 1)]
     alike = len({(one.revision, one.steps, one.states, one.plain, one.patches) for one in reports}) == 1
     outcomes = len({tuple((o.number, o.state) for o in one.outcomes) for one in reports}) == 1
     say(rows, f"TP 2, {name}: both ranks report the same", int(alike and outcomes), "1=yes",
         plain=reports[0].plain, fed=[one.load.fed if one.load else 0 for one in reports])  # fmt: skip
-
-
-def _report(path: Path) -> Report:
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(5)
-        connection.connect(str(path))
-        with connection.makefile("rb") as stream:
-            return Report.model_validate(json.loads(stream.readline()))

@@ -132,16 +132,16 @@ class Engine:
                         raise RuntimeError(f"/generate broke off: {document['error']}")
                     yield document["output_ids"]
 
-    def report(self) -> loopback.Report:
-        """Ask the plugin in the scheduler."""
+    def report(self, rank: int = 0) -> loopback.Report:
+        """Ask the plugin in a rank's scheduler."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(5)
-            connection.connect(str(self.run_dir / "scheduler-0.sock"))
+            connection.connect(str(self.run_dir / f"scheduler-{rank}.sock"))
             with connection.makefile("rb") as stream:
                 return loopback.Report.model_validate_json(stream.readline())
 
     def order(self, order: loopback.Stage | loopback.Commit | loopback.Steps) -> loopback.Outcome:
-        """Give an order and wait for what becomes of it."""
+        """Give an order and wait for what becomes of it on all ranks; returns what the first one says that refused it, or rank 0."""
         self._order += 1
         path = self.run_dir / "commands" / f"{self._order}.json"
         path.write_text(order.model_dump_json(by_alias=True))
@@ -149,11 +149,12 @@ class Engine:
         status, answer = self.request("/set_internal_state", body)
         if status != 200:
             raise RuntimeError(f"/set_internal_state answered {status}: {answer!r}")
+        ranks = range(len(list(self.run_dir.glob("scheduler-*.sock"))))
         deadline = time.monotonic() + REQUEST_SECONDS
         while time.monotonic() < deadline:
-            for outcome in self.report().outcomes:
-                if outcome.number == self._order and outcome.state != "working":
-                    return outcome
+            found = [one for rank in ranks for one in self.report(rank).outcomes if one.number == self._order]
+            if len(found) == len(ranks) and all(one.state != "working" for one in found):
+                return next((one for one in found if one.state == "refused"), found[0])
             time.sleep(0.02)
         raise TimeoutError(f"order {self._order} is still working")
 

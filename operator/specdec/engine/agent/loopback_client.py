@@ -147,7 +147,7 @@ class Loopback:
         return number
 
     async def settled(self, number: int, *, seconds: float) -> Outcome:
-        """Wait for what became of an order.
+        """Wait for what became of an order on all ranks, and return what rank 0 says.
 
         Raises
         ------
@@ -158,18 +158,28 @@ class Loopback:
         """
         try:
             async with asyncio.timeout(seconds):
-                while True:
-                    report = await self.report()
-                    outcome = next((one for one in report.outcomes if one.number == number), None)
-                    if outcome is not None and outcome.state == "refused":
-                        raise OrderRefusedError(outcome.reason, outcome.message)
-                    if outcome is not None and outcome.state == "done":
-                        return outcome
-                    await asyncio.sleep(POLL_SECONDS)
+                outcome, *_ = [await self._settled_on(rank, number) for rank in self._ranks()]
+                return outcome
         except TimeoutError as error:
             raise EngineUnreachableError(
                 f"order {number} did not settle within {seconds:.0f} s: is the volume or the engine stuck?"
             ) from error
+
+    def _ranks(self) -> list[int]:
+        """Tensor-parallel ranks of this start: all sockets are there before SGLang serves."""
+        found = (int(path.stem.partition("-")[2]) for path in self.run_dir.glob("scheduler-*.sock"))
+        return sorted({0, *found})
+
+    async def _settled_on(self, rank: int, number: int) -> Outcome:
+        """Wait for one rank. Each stages at its own pace, and all refuse a commit that comes before the last is done."""
+        while True:
+            report = await read_report(self.run_dir, rank)
+            outcome = next((one for one in report.outcomes if one.number == number), None)
+            if outcome is not None and outcome.state == "refused":
+                raise OrderRefusedError(outcome.reason, outcome.message)
+            if outcome is not None and outcome.state == "done":
+                return outcome
+            await asyncio.sleep(POLL_SECONDS)
 
     async def chat(self, prompt: str, *, max_tokens: int, seconds: float, image: str = "") -> Reply:
         """Send one greedy chat request of the agent's own, with an image if a data URL of one is given.
