@@ -1,0 +1,1 @@
+"""Argo Rollouts and Prometheus beside our operator, on the same cluster with the same engines."""
