@@ -14,7 +14,7 @@ from tests.demo.figures import unix
 from tests.demo.traffic import Traffic, start_client
 from tests.support.kubectl import KubectlError, apply, get, items, kubectl, wait_condition, wait_for
 from tests.support.nodes import NODE
-from tests.support.servers import agent, apply_server, server
+from tests.support.servers import agent, apply_server, is_ready, server
 
 from bench.argo.rollout import NAME, PREVIEW, Setting, rollout
 
@@ -109,12 +109,6 @@ class Watch:
 
 def _is_engine(pod: dict[str, Any]) -> bool:
     return any(container["name"] == "engine" for container in pod["spec"]["containers"])
-
-
-def is_ready(pod: dict[str, Any]) -> bool:
-    """Whether a pod gets users' requests."""
-    conditions = {item["type"]: item["status"] for item in pod["status"].get("conditions", ())}
-    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
 
 
 def memory(namespace: str) -> float:

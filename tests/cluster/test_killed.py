@@ -42,8 +42,8 @@ POINTS = (
     Point("Promote", 2),
 )
 """What has just been done when the operator dies, in the order of a rollout; before it knows that it was."""
-SOON = POINTS[1:8:2]
-"""These are enough between two nights."""
+SOON = (POINTS[1], POINTS[2], POINTS[4], POINTS[8])
+"""Between two nights: after the first word to the user, the first swap, the first record, and the first promotion."""
 IMAGE = "registry.example/specdec/engine:1"
 SERVER = "kimi"
 PATIENCE_SECONDS = 150.0

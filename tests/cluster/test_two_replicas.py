@@ -10,7 +10,7 @@ import pytest
 from tests.demo.traffic import Traffic
 from tests.support import install
 from tests.support.kubectl import condition, get, wait_condition, wait_for
-from tests.support.servers import apply_server, engine_pods, restarts, server, wait_current
+from tests.support.servers import apply_server, engine_pods, is_ready, restarts, server, wait_current
 
 from specdec.acceptance.routing import LEAST_FREEDOM, WINDOW_SECONDS
 
@@ -52,12 +52,7 @@ def last_good(namespace: str) -> str:
 
 def ready(namespace: str) -> list[str]:
     """UIDs of the engine pods that are ready."""
-    return [
-        pod["metadata"]["uid"]
-        for pod in engine_pods(namespace)
-        if {"Ready", "True"}
-        <= {value for item in pod["status"].get("conditions", ()) for value in (item["type"], item["status"])}
-    ]
+    return [pod["metadata"]["uid"] for pod in engine_pods(namespace) if is_ready(pod)]
 
 
 def spread(traffic: Traffic, revision: str) -> list[int]:

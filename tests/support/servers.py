@@ -127,3 +127,9 @@ def wait_current(namespace: str, name: str = "kimi", seconds: float = 240) -> Ob
 def exec_in(namespace: str, pod: str, *args: str) -> str:
     """Run a command in a pod's engine container."""
     return kubectl("exec", "-n", namespace, pod, "-c", "engine", "--", *args)
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    """Whether a pod gets users' requests."""
+    conditions = {item["type"]: item["status"] for item in pod["status"].get("conditions", ())}
+    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
