@@ -55,6 +55,7 @@ def test_without_a_history_of_even_traffic_nothing_is_decided_by_comparison(scen
     scenario.when.time(50).spec(rollout={"minSoakSeconds": 300}).drafter("worse").time(120)
     scenario.then.no_event("RolledBack")
     scenario.then.condition("AcceptanceHealthy", "Unknown", "RoutingUnchecked")
+    scenario.then.says("Reconciling", "more minutes of traffic decide")
 
 
 def test_requests_that_stick_to_engines_roll_nothing_back(scenario):
@@ -65,6 +66,7 @@ def test_requests_that_stick_to_engines_roll_nothing_back(scenario):
     scenario.when.time(600).drafter("v2").time(200)
     scenario.then.no_event("RolledBack")
     scenario.then.condition("AcceptanceHealthy", "Unknown", "StickyRouting")
+    scenario.then.says("Reconciling", "requests dealt evenly decide")
     scenario.then.event("StickyRouting", "requests stick to engines", times=1)
 
 

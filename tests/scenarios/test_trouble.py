@@ -49,12 +49,17 @@ def test_lying_counters_are_unknown_and_decide_nothing(settled):
     settled.when.drafter("v3").time(4).engines_lie().time(120)
     settled.then.serves("v3").active("v2").rollbacks(0)
     settled.then.condition("AcceptanceHealthy", "Unknown", "CountersImpossible")
+    settled.then.condition("Reconciling", "True", "Judging").says(
+        "Reconciling", "counters contradict each other"
+    )
 
 
 def test_without_traffic_a_candidate_is_neither_promoted_nor_taken_back(settled):
     settled.when.traffic(0).drafter("v3").time(300)
     settled.then.serves("v3").active("v2").rollbacks(0).rollout("Judging")
-    settled.then.condition("Reconciling", "True", "WaitingForTraffic")
+    settled.then.condition("Reconciling", "True", "WaitingForTraffic").says(
+        "Reconciling", "`promote` keeps it without"
+    )
     settled.when.time(400)
     settled.then.condition("Stalled", "True", "ProgressDeadlineExceeded").serves("v3")
     settled.when.traffic(1).time(60)
@@ -66,6 +71,7 @@ def test_odd_traffic_alone_moves_nothing_when_the_probe_is_fine(settled):
     settled.when.drafter("v6").time(120)
     settled.then.serves("v6").rollbacks(0).active("v2")
     settled.then.condition("AcceptanceHealthy", "Unknown", "ProbeContradictsTraffic")
+    settled.then.says("Reconciling", "v6 serves and looks bad on users' requests but good on the agent's own")
 
 
 def test_a_shift_of_the_workload_keeps_the_drafter_and_says_so_once(settled):

@@ -198,6 +198,13 @@ class Then(Sentence):
         assert found.observed_generation == self.cluster.server.generation
         return self
 
+    def says(self, type_: str, words: str) -> Self:
+        """A condition's message holds these words."""
+        found = find(self.cluster.status.conditions, ConditionType(type_))
+        assert found is not None
+        assert words in found.message
+        return self
+
     def drafting(self, mode: str) -> Self:
         """All engines draft, or none."""
         assert {pod.agent.status().drafting.value for pod in self.cluster.pods.values()} == {mode}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from specdec.acceptance.verdict import Doubt, Judgement
 from specdec.api.base import Condition
@@ -23,6 +23,19 @@ from specdec.rollout.world import RevisionRecord
 
 ROLLING = (Reason.SWAPPING, Reason.JUDGING, Reason.WAITING_FOR_TRAFFIC, Reason.ROLLING_OUT)
 """Reasons of Reconciling to which rollout.progressDeadlineSeconds applies; a slow start has its own deadline."""
+
+WAITS: Mapping[str, str] = {
+    Doubt.NO_TRAFFIC: "waits for users' requests to be judged by; `promote` keeps it without",
+    Doubt.INSUFFICIENT_DATA: "waits for more users' requests to be judged by; `promote` keeps it without",
+    Doubt.NEAR_FLOOR: "is below its floor so far, which chance can explain: more requests decide",
+    Doubt.NEAR_ACTIVE: "is behind the active drafter so far, which chance can explain: more requests decide",
+    Doubt.STICKY_ROUTING: "is behind the active drafter, as are engines with equal drafters: requests dealt evenly decide",
+    Doubt.ROUTING_UNCHECKED: "is behind the active drafter, but how requests are dealt is not known yet: more minutes of traffic decide",
+    Doubt.ENGINES_SILENT: "can't be judged while no agent answers",
+    Doubt.COUNTERS_IMPOSSIBLE: "can't be judged while an engine's counters contradict each other",
+    Doubt.PROBE_CONTRADICTS: "looks bad on users' requests but good on the agent's own: other requests, `promote` or `undo` decide",
+}
+"""What a candidate waits for that is not judged yet, and what ends it."""
 
 REFUSALS = (Reason.DRAFTER_REJECTED, Reason.DRAFTER_QUARANTINED)
 
@@ -239,9 +252,10 @@ def _trial(done: Pass, found: RevisionRecord) -> tuple[Reason, str]:
     if any(candidate(status, *UNDER_WAY) for _, status in done.scene.engines):
         return Reason.SWAPPING, f"{name} is swapped in"
     verdict = done.scene.verdict(found.name)
-    if verdict is not None and verdict.reason in {Doubt.NO_TRAFFIC, Doubt.INSUFFICIENT_DATA}:
-        return Reason.WAITING_FOR_TRAFFIC, f"{name} serves and waits for users' requests to be judged by"
-    return Reason.JUDGING, f"{name} serves and is being judged"
+    doubt = verdict.reason if verdict is not None else ""
+    waits = doubt in {Doubt.NO_TRAFFIC, Doubt.INSUFFICIENT_DATA}
+    reason = Reason.WAITING_FOR_TRAFFIC if waits else Reason.JUDGING
+    return reason, f"{name} serves and {WAITS.get(doubt, 'is being judged')}"
 
 
 def _unable(done: Pass) -> str:
