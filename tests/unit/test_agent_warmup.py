@@ -63,6 +63,7 @@ class Engine:
     def __init__(self, *, ids: bool = True) -> None:
         self.steps = 3
         self.to_images = 500
+        self.about_images = "A red square on white paper."
         self.trail: list[tuple[int, str]] = []
         self._ids = ids
 
@@ -82,8 +83,10 @@ class Engine:
         return Report(rank=0, sglang="0", patches=(), revision="r", steps=3, states=(0, 3), counters=rows)
 
     async def chat(self, prompt: str, *, image: str = "", **_: float) -> Reply:
-        if image:
+        if image and self.to_images != 200:
             raise RequestFailedError(f"SGLang answered {self.to_images}", self.to_images)
+        if image:
+            return Reply(text=self.about_images)
         self.trail.append((self.steps, prompt))
         return Reply("words", (1, 2), (3, 4) if self._ids else ())
 
@@ -129,6 +132,22 @@ async def test_the_users_prompts_are_asked_and_taken_again_where_there_are_too_f
     assert short
     assert all(prompt.endswith("] Translate this.") for prompt in short)
     assert len({prompt for _, prompt in engine.trail}) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("A red square on white paper.", ""),
+        ("", "a request with an image was answered with ''"),
+        ("ppppppppppppppppppppppppppp", "a request with an image was answered with 'pppp"),
+    ],
+)
+async def test_what_a_target_says_of_an_image_must_be_words(text: str, said: str):
+    engine = Engine()
+    engine.to_images, engine.about_images = 200, text
+    _, warmed = await baseline(engine, sees=True).measure(1.0)
+    assert said in warmed.message
+    assert ("image" in warmed.message) is bool(said)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRe
 from specdec.engine.agent.probe import probe
 from specdec.engine.agent.prompts import IMAGE_PROMPT, LONGEST_PROMPT, image, long, marked
 from specdec.engine.agent.times import now_text
+from specdec.engine.agent.verdict import degenerate
 from specdec.engine.loopback import Steps
 from specdec.engine.protocol import Agreement, Source, Speed, WarmUp
 
@@ -41,6 +42,8 @@ TOKENS = 24
 BASELINE_SECONDS = 60.0
 """At most; also within what is left of the user's deadline."""
 ORDER_SECONDS = 30.0
+SHOWN = 40
+"""Characters of an answer that a message repeats."""
 
 
 @dataclass(frozen=True)
@@ -155,13 +158,16 @@ class Baseline:
         """Ask about an image: the vision tower's kernels are then ready before a user needs them."""
         try:
             prompt, limit = marked(IMAGE_PROMPT), min(seconds, BASELINE_SECONDS)
-            await self.loopback.chat(prompt, max_tokens=TOKENS, seconds=limit, image=image())
+            reply = await self.loopback.chat(prompt, max_tokens=TOKENS, seconds=limit, image=image())
         except (RequestFailedError, EngineUnreachableError) as error:
             log.warning("warm-up: a request with an image failed: %s", error)
             if isinstance(error, RequestFailedError) and error.status == BAD_REQUEST:
                 # Its chat template has no place for images, whatever its config says: no user's image gets further.
                 return warmup
             return noting(warmup, f"a request with an image failed: {error}")
+        if degenerate(reply.text):
+            said = f"{reply.text[:SHOWN]!r}, expected words: check the vision tower and its processor"
+            return noting(warmup, f"a request with an image was answered with {said}")
         return warmup
 
     async def compare(self, probed: ProbeResult, *, seconds: float) -> WarmUp:
