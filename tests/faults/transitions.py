@@ -255,9 +255,11 @@ def unexplained(now: Manifest, found: Essence) -> str:
     conditions = {kind: (state, reason) for kind, state, reason in status["conditions"]}
     if status["observed"]:
         return "the newest spec was not looked at"
-    if conditions.get("Stalled", ("",))[0] == "True":
-        return ""
-    if conditions.get("Reconciling", ("",))[0] == "True" and status["phase"] != "Waiting":
+    stalled, why = conditions.get("Stalled", ("", ""))
+    if stalled == "True":
+        # The walks' engines all take a drafter, or refuse it, and have traffic: a rollout that ends nowhere is our fault.
+        return "a rollout did not come to its end" if why == "ProgressDeadlineExceeded" else ""
+    if conditions.get("Reconciling", ("",))[0] == "True":
         return UNDER_WAY
     pods = [value for key, value in found.items() if key.startswith("pod ")]
     if len(pods) != now.get("replicas", 1) or any(pod[1] != "Serving" for pod in pods):

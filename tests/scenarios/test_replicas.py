@@ -67,6 +67,18 @@ def test_scaling_to_zero_is_no_fault(three):
     three.then.condition("Ready", "True", "ScaledToZero").condition("Stalled", "False").quiet()
 
 
+def test_scaling_to_zero_in_the_middle_of_a_rollout_is_no_fault_either(three):
+    three.when.traffic(0).drafter("v2").time(20)
+    three.then.condition("Reconciling", "True", "WaitingForTraffic")
+    three.when.spec(replicas=0).time(1000)
+    three.then.condition("Ready", "True", "ScaledToZero").condition("Stalled", "False")
+    three.then.condition("Reconciling", "False", "ScaledToZero").condition(
+        "DrafterCurrent", "False", "ScaledToZero"
+    ).quiet()
+    three.when.spec(replicas=1).traffic(1).time(200)
+    three.then.condition("DrafterCurrent", "True").last_good("v2").quiet()
+
+
 def test_one_engine_that_ends_is_no_verdict(three):
     del three.cluster.pods["kimi-1"]
     three.when.time(30)

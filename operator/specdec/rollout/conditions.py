@@ -103,6 +103,12 @@ def _held(done: Pass) -> Said | None:
 
 
 def _on_its_way(done: Pass) -> Said:
+    if not done.replicas:
+        return (
+            "False",
+            Reason.SCALED_TO_ZERO,
+            f"no engines are wanted; the next one takes {version(done.scene.desired)}",
+        )
     if unjudged(done.scene, done.aim) is not None:
         message = f"{version(done.scene.desired)} is judged before an engine starts with it"
         return "False", Reason.PREFLIGHT_PENDING, message
@@ -118,6 +124,8 @@ def reconciling(done: Pass) -> Said:
         return "True", Reason.ENGINES_STARTING, _starting(done)
     if done.restarting:
         return "True", Reason.RESTARTING, "engines restart one at a time"
+    if not done.replicas:
+        return "False", Reason.SCALED_TO_ZERO, "no engines are wanted"
     found = done.candidate
     if found is not None:
         return "True", *_trial(done, found)
