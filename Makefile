@@ -33,7 +33,7 @@ generate: $(UV) ## Write the CRD, the reference pages and examples/operator.yaml
 	@$(RUN) python -m tests.cluster tools
 	@$(RUN) python -m tests.support.chart examples/operator.yaml
 
-bench-%: $(UV) ## Measure one thing: bench-preflight, bench-judge, bench-engine, bench-poller, bench-scale (docs/benchmarks.md)
+bench-%: $(UV) ## Measure one thing: bench-preflight, bench-judge, bench-engine, bench-poller, bench-scale, bench-peers (docs/benchmarks.md)
 	@$(RUN) python -m bench.$* $(ARGS)
 
 gpu: $(UV) ## Measure the plugin on this machine's NVIDIA GPU (SGLang from the package index)
