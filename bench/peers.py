@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tests.support import install
-from tests.support.kubectl import apply
+from tests.support.kubectl import apply, delete_namespace
 from tests.support.servers import apply_server, claim, wait_current
 
 from bench.argo import controllers
@@ -93,7 +93,10 @@ def rows(found: list[Outcome]) -> list[Row]:
 def main() -> None:
     """Measure ours and theirs."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    write("peers", rows([*our_runs(), *argo_runs()]))
+    try:
+        write("peers", rows([*our_runs(), *argo_runs()]))
+    finally:
+        delete_namespace(NAMESPACE)
 
 
 if __name__ == "__main__":
