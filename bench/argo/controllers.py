@@ -11,13 +11,14 @@ import json
 import os
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import requests
 from tests.cluster.tooling.steps import StepFailedError, run, step, wait_for
 from tests.support.kubectl import CACHE, KUBECONFIG, command, items, kubectl
+
+from bench.beside import each_second, process
 
 MODULE = Path(__file__).parent
 PROGRAM = CACHE / "bin" / "rollouts-controller"
@@ -56,7 +57,7 @@ def running(namespace: str, folder: Path) -> Iterator[None]:
         (folder / "prometheus.yml").write_text(json.dumps(_scraping(port)))
         stored = [f"--storage.tsdb.path={folder}/data", "--web.listen-address=127.0.0.1:9090"]
         configured = f"--config.file={folder}/prometheus.yml"
-        stack.enter_context(_process([prometheus, configured, *stored], folder / "prometheus.log"))
+        stack.enter_context(process([prometheus, configured, *stored], folder / "prometheus.log"))
         argo = [
             str(PROGRAM),
             f"--kubeconfig={KUBECONFIG}",
@@ -65,7 +66,7 @@ def running(namespace: str, folder: Path) -> Iterator[None]:
             "--namespaced",
         ]
         argo += ["--metricsport=18090", "--healthzPort=18080"]
-        stack.enter_context(_process(argo, folder / "argo.log"))
+        stack.enter_context(process(argo, folder / "argo.log"))
         wait_for("Prometheus", _prometheus_answers, deadline=30)
         yield
 
@@ -74,19 +75,6 @@ def _prometheus_answers() -> bool:
     with contextlib.suppress(requests.ConnectionError):
         return requests.get(f"{PROMETHEUS}/-/ready", timeout=2).ok
     return False
-
-
-@contextlib.contextmanager
-def _process(words: list[str], log: Path) -> Iterator[None]:
-    with log.open("wb") as output, subprocess.Popen(words, stdout=output, stderr=output) as child:
-        try:
-            yield
-        finally:
-            child.terminate()
-            try:
-                child.wait(10)
-            except subprocess.TimeoutExpired:
-                child.kill()
 
 
 @contextlib.contextmanager
@@ -118,30 +106,23 @@ def _scraping(port: int) -> dict[str, object]:
 @contextlib.contextmanager
 def _targets(namespace: str, file: Path) -> Iterator[None]:
     """Keep the list of the engines that run, with the hash of their template."""
-    over = threading.Event()
 
-    def follow() -> None:
-        while not over.wait(1):
-            found = []
-            for pod in items("pods", namespace, "app=engine"):
-                metadata = pod["metadata"]
-                path = f"/api/v1/namespaces/{namespace}/pods/{metadata['name']}:30000/proxy/metrics"
-                labels = {
-                    "pod": metadata["name"],
-                    "hash": metadata["labels"].get("rollouts-pod-template-hash", ""),
-                    "path": path,
-                }
-                if pod["status"].get("phase") == "Running":
-                    found.append({"targets": [metadata["name"]], "labels": labels})
-            draft = file.with_suffix(".new")
-            draft.write_text(json.dumps(found))
-            draft.replace(file)
+    def look() -> None:
+        found = []
+        for pod in items("pods", namespace, "app=engine"):
+            metadata = pod["metadata"]
+            path = f"/api/v1/namespaces/{namespace}/pods/{metadata['name']}:30000/proxy/metrics"
+            labels = {
+                "pod": metadata["name"],
+                "hash": metadata["labels"].get("rollouts-pod-template-hash", ""),
+                "path": path,
+            }
+            if pod["status"].get("phase") == "Running":
+                found.append({"targets": [metadata["name"]], "labels": labels})
+        draft = file.with_suffix(".new")
+        draft.write_text(json.dumps(found))
+        draft.replace(file)
 
     file.write_text("[]")
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
-    try:
+    with each_second(look):
         yield
-    finally:
-        over.set()
-        thread.join(10)

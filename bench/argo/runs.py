@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +17,7 @@ from tests.support.nodes import NODE
 from tests.support.servers import agent, apply_server, is_ready, server
 
 from bench.argo.rollout import NAME, PREVIEW, Setting, rollout
+from bench.beside import each_second
 
 SPLIT = 3.3
 """Accept length of one answer: the good drafter keeps every draft and gives 3.6 or more, the bad ones less than this."""
@@ -64,25 +65,15 @@ class Watch:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Look until the end of the block."""
-        over = threading.Event()
 
-        def follow() -> None:
-            while not over.wait(1):
-                try:
-                    pods = items("pods", self.namespace, "app.kubernetes.io/name!=client")
-                    self.seen.append(
-                        (time.time(), [pod for pod in pods if _is_engine(pod)], memory(self.namespace))
-                    )
-                except KubectlError:
-                    continue
+        def look() -> None:
+            with contextlib.suppress(KubectlError):
+                pods = items("pods", self.namespace, "app.kubernetes.io/name!=client")
+                engines = [pod for pod in pods if _is_engine(pod)]
+                self.seen.append((time.time(), engines, memory(self.namespace)))
 
-        thread = threading.Thread(target=follow, daemon=True)
-        thread.start()
-        try:
+        with each_second(look):
             yield
-        finally:
-            over.set()
-            thread.join(30)
 
     def most_pods(self) -> int:
         """Most engines at once that a node had taken."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,6 +16,8 @@ import urllib3
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+
+from bench.beside import process
 
 BIN = Path(os.environ.get("SPECDEC_CACHE") or Path.home() / ".cache" / "specdec") / "bin"
 TOKEN = "benchmark"  # noqa: S105 - it opens an API server that lives for minutes on loopback
@@ -61,8 +62,8 @@ def api_server() -> Iterator[ApiServer]:
     with tempfile.TemporaryDirectory(prefix="specdec-scale-") as folder, contextlib.ExitStack() as stack:
         place = Path(folder)
         client, peer, secure = _free_port(), _free_port(), _free_port()
-        stack.enter_context(_process(_etcd(place, client, peer), place / "etcd.log"))
-        stack.enter_context(_process(_kube_apiserver(place, client, secure), place / "apiserver.log"))
+        stack.enter_context(process(_etcd(place, client, peer), place / "etcd.log"))
+        stack.enter_context(process(_kube_apiserver(place, client, secure), place / "apiserver.log"))
         url = f"https://127.0.0.1:{secure}"
         found = ApiServer(url, _kubeconfig(place, url))
         _wait(found, place / "apiserver.log")
@@ -103,19 +104,6 @@ def _kube_apiserver(place: Path, client: int, secure: int) -> list[str]:
         "--disable-admission-plugins=ServiceAccount",
         "--service-cluster-ip-range=10.96.0.0/12",
     ]
-
-
-@contextlib.contextmanager
-def _process(command: list[str], log: Path) -> Iterator[None]:
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as child:
-        try:
-            yield
-        finally:
-            child.terminate()
-            try:
-                child.wait(20)
-            except subprocess.TimeoutExpired:
-                child.kill()
 
 
 def _free_port() -> int:
