@@ -98,24 +98,34 @@ def maps(out: Path, rows: Rows) -> None:
 
 def latent(out: Path, rows: Rows) -> None:
     """An MLA drafter: A as started, then B and A by swaps; keys and values of one mean nothing to the other."""
-    folder = Path("models-latent").absolute()
-    target = kimi(folder / "kimi", KIMI_LATENT)
-    a = latent_drafter(folder / "a", DrafterShape(quality=0.7), slots=1)
-    b = latent_drafter(folder / "b", DrafterShape(quality=0.4, first_draft_id=100), slots=2)
+    target, a, b = latents(Path("models-latent").absolute())
     with running(out, Server("latent", 31020, target, a)) as (engine,):
-        fresh = _compare(rows, engine, "MLA drafter A, as started", 0.7, 0)
-        pauses = [swap(engine, b)[1]]
-        _compare(rows, engine, "MLA drafter B, swapped in", 0.4, 24)
-        pauses.append(swap(engine, a)[1])
-        again = _compare(rows, engine, "MLA drafter A, swapped back", 0.7, 0)
-        differ = sum(
-            (one.tokens, one.calls, one.drafts) != (other.tokens, other.calls, other.drafts)
-            for one, other in zip(fresh.generations, again.generations, strict=True)
-        )
-        say(
-            rows, "MLA drafter A swapped back: answers or drafts other than as started", differ, f"of {ASKED}"
-        )
-        say(rows, "MLA drafter: pause of a swap", max(pauses) * 1000, "ms", n=len(pauses))
+        there_and_back(engine, a, b, rows)
+
+
+def latents(folder: Path) -> tuple[Path, Path, Path]:
+    """Write a target and two MLA drafters whose keys and values share no code."""
+    return (
+        kimi(folder / "kimi", KIMI_LATENT),
+        latent_drafter(folder / "a", DrafterShape(quality=0.7), slots=1),
+        latent_drafter(folder / "b", DrafterShape(quality=0.4, first_draft_id=100), slots=2),
+    )
+
+
+def there_and_back(engine: Engine, a: Path, b: Path, rows: Rows, where: str = "") -> None:
+    """Swap an engine that was started with A to B and to A again, and compare with what was computed."""
+    fresh = _compare(rows, engine, f"{where}MLA drafter A, as started", 0.7, 0)
+    pauses = [swap(engine, b)[1]]
+    _compare(rows, engine, f"{where}MLA drafter B, swapped in", 0.4, 24)
+    pauses.append(swap(engine, a)[1])
+    again = _compare(rows, engine, f"{where}MLA drafter A, swapped back", 0.7, 0)
+    differ = sum(
+        (one.tokens, one.calls, one.drafts) != (other.tokens, other.calls, other.drafts)
+        for one, other in zip(fresh.generations, again.generations, strict=True)
+    )
+    back = f"{where}MLA drafter A swapped back: answers or drafts other than as started"
+    say(rows, back, differ, f"of {ASKED}")
+    say(rows, f"{where}MLA drafter: pause of a swap", max(pauses) * 1000, "ms", n=len(pauses))
 
 
 def _compare(rows: Rows, engine: Engine, what: str, quality: float, first: int) -> Found:

@@ -18,15 +18,16 @@ from typing import Any
 from tests.gpu.exact import latent, maps, sampling, tiny
 from tests.gpu.ladder import ladder
 from tests.gpu.memory import memory
-from tests.gpu.parallel import parallel
+from tests.gpu.parallel import parallel, parallel_latent
 from tests.gpu.rows import Rows
 from tests.gpu.wide import stock, wide
 
 Part = Callable[[Path, Rows], None]
 PARTS: dict[str, Part] = {
-    part.__name__: part for part in (tiny, maps, latent, sampling, ladder, memory, wide, stock, parallel)
+    part.__name__: part
+    for part in (tiny, maps, latent, sampling, ladder, memory, wide, stock, parallel, parallel_latent)
 }
-"""Each with what it takes: one GPU, but `parallel`, which takes two."""
+"""One GPU is enough for each but those of `parallel`, which take two."""
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.gpu.exact import ASKED, TOKENS, check, prompts
+from tests.gpu.exact import ASKED, TOKENS, check, latents, prompts, there_and_back
 from tests.gpu.rows import Rows, say
 from tests.gpu.servers import Server, at_once, done, running, swap
 from tests.gpu.wide import make, swaps, switches
@@ -36,6 +36,15 @@ def parallel(out: Path, rows: Rows) -> None:
         switches(wide, rows)
         swaps(wide, drafters, rows)
         _both_ranks(wide, "wide", rows)
+
+
+def parallel_latent(out: Path, rows: Rows) -> None:
+    """An MLA drafter on two GPUs; each holds half of `fc` and gathers the other's half of its output."""
+    target, a, b = latents(Path("models-two-latent").absolute())
+    with running(out, Server("two-latent", 31220, target, a, TWO)) as (engine,):
+        there_and_back(engine, a, b, rows, "TP 2, ")
+        _counters(engine, rows)
+        _both_ranks(engine, "MLA drafter", rows)
 
 
 def _exact(engine: Engine, folders: dict[str, Path], rows: Rows) -> None:
