@@ -18,7 +18,7 @@ from tests.support.scenario_world import server as sound
 
 from specdec.api.v1alpha1 import SpecDecodeServer
 from specdec.controller.clock import Clock
-from specdec.controller.events import NOTE_LENGTH, EventPoster
+from specdec.controller.events import MESSAGE_LENGTH, EventPoster
 from specdec.controller.status import TEXT_LENGTH, rendered
 from specdec.controller.text import fit
 from specdec.rollout import requests
@@ -60,9 +60,9 @@ def test_texts_of_every_language_stay_as_they_are(text: str):
 def test_events_are_fit(case: str):
     poster = EventPoster(None, Clock(), "operator")  # type: ignore[arg-type]
     metadata = {"name": "kimi", "namespace": "serving", "uid": "u"}
-    note = poster._manifest(metadata, Event("Warning", "Stalled", WORDS[case]))["note"]
-    assert len(note) <= NOTE_LENGTH
-    assert not misleads(note)
+    message = poster._manifest(metadata, Event("Warning", "Stalled", WORDS[case]))["message"]
+    assert len(message) <= MESSAGE_LENGTH
+    assert not misleads(message)
 
 
 @pytest.mark.parametrize("case", [case for case in HARMLESS if "pin" in case])

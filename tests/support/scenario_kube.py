@@ -67,9 +67,11 @@ class ScenarioKube:
         for name, modes in cluster.claims.items():
             self._add("PersistentVolumeClaim", name, spec={"accessModes": list(modes)})
         for event, at in zip(cluster.events, cluster.told_at, strict=True):
-            about = {"regarding": {"kind": KIND, "name": "kimi"}, "eventTime": exact(at)}
+            about = {"involvedObject": {"kind": KIND, "name": "kimi"}, "eventTime": exact(at)}
             name = f"kimi.{len(self.kube.objects)}"
-            self._add("Event", name, type=event.type, reason=str(event.reason), note=event.message, **about)
+            self._add(
+                "Event", name, type=event.type, reason=str(event.reason), message=event.message, **about
+            )
         self._pods()
 
     def _pods(self) -> None:

@@ -151,7 +151,7 @@ def test_it_asks_in_the_contexts_namespace_and_patches_as_its_user(kubeconfig):
     assert path.endswith("/specdecodeservers/kimi?fieldManager=kubectl-specdec")
     assert body == {"spec": {"rollout": {"paused": True}}}
     events = next(path for _, path, _, _ in Api.asked if "/events?" in path)
-    assert "regarding.name%3Dkimi" in events
+    assert "involvedObject.name%3Dkimi" in events
 
 
 def test_watch_has_a_screen_of_its_own_on_a_terminal_and_gives_it_back(kubeconfig):

@@ -28,7 +28,7 @@
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get]
-- apiGroups: [events.k8s.io]
+- apiGroups: [""]
   resources: [events]
   verbs: [create]
 {{- end -}}

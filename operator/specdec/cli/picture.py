@@ -83,7 +83,7 @@ async def records(cluster: Cluster, of: SpecDecodeServer) -> tuple[RevisionRecor
 
 async def events(cluster: Cluster, of: SpecDecodeServer) -> tuple[Happened, ...]:
     """List a server's events, oldest first."""
-    fields = f"regarding.kind={of.kind},regarding.name={of.name}"
+    fields = f"involvedObject.kind={of.kind},involvedObject.name={of.name}"
     listed = await cluster.kube.list(EVENT, of.namespace, fields=fields)
     found = [_happened(item) for item in listed]
     return tuple(sorted(found, key=lambda event: event.at))
@@ -91,7 +91,7 @@ async def events(cluster: Cluster, of: SpecDecodeServer) -> tuple[Happened, ...]
 
 def _happened(item: Manifest) -> Happened:
     at = item.get("eventTime") or item["metadata"].get("creationTimestamp") or ""
-    return Happened(at, item.get("type", ""), item.get("reason", ""), item.get("note", ""))
+    return Happened(at, item.get("type", ""), item.get("reason", ""), item.get("message", ""))
 
 
 def chosen(picture: Picture, text: str) -> RevisionRecord:

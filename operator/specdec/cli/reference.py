@@ -151,7 +151,7 @@ def rights() -> list[str]:
     return [
         "It acts as you. What your role must allow:", "",
         "| for | rights |", "|---|---|",
-        "| `status`, `watch`, `history`, `diff`, `report` | get and list `specdecodeservers.specdec.dev`, list `controllerrevisions.apps` and `events.events.k8s.io` |",
+        "| `status`, `watch`, `history`, `diff`, `report` | get and list `specdecodeservers.specdec.dev`, list `controllerrevisions.apps` and `events` |",
         "| `undo`, `promote`, `abort`, `retry`, `pause`, `resume`, `pin`, `unpin`, `drafting` | the same, and patch `specdecodeservers.specdec.dev` |",
         "| `plan` | create and update `specdecodeservers.specdec.dev` (as a dry run), list what a server consists of, get its claims; get `pods/proxy` for the engines' part |",
         "| `status NAME -o wide` | list what a server consists of, get `pods/proxy` |",

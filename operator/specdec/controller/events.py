@@ -14,7 +14,7 @@ from specdec.controller.kinds import EVENT
 from specdec.controller.kube import Kube, KubeError
 from specdec.controller.text import fit
 from specdec.resources.labels import OPERATOR
-from specdec.rollout.clock import exact
+from specdec.rollout.clock import exact, text
 from specdec.rollout.world import Event
 
 log = logging.getLogger(__name__)
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 REPEAT_SECONDS = 3600.0
 """The same sentence about the same generation is posted again after this long at the earliest."""
 REMEMBERED = 256
-NOTE_LENGTH = 1024
-"""The API server's bound of an Event's note."""
+MESSAGE_LENGTH = 1024
+"""The API server's bound of an Event's message."""
 
 
 @dataclass
@@ -52,6 +52,8 @@ class EventPoster:
             log.warning("event %s not posted: %s", event.reason, error)
 
     def _manifest(self, metadata: dict[str, Any], event: Event) -> dict[str, Any]:
+        """Render an event of the core API: `kubectl describe` sorts by lastTimestamp, which events.k8s.io/v1 forbids."""
+        now = self.clock.now()
         return {
             "apiVersion": EVENT.api_version,
             "kind": EVENT.kind,
@@ -59,14 +61,18 @@ class EventPoster:
                 "name": f"{metadata['name']}.{uuid.uuid4().hex[:16]}",
                 "namespace": metadata["namespace"],
             },
-            "eventTime": exact(self.clock.now()),
-            "reportingController": OPERATOR,
+            "eventTime": exact(now),
+            "firstTimestamp": text(now),
+            "lastTimestamp": text(now),
+            "count": 1,
+            "source": {"component": OPERATOR},
+            "reportingComponent": OPERATOR,
             "reportingInstance": self.identity[:128],
             "action": "Reconcile",
             "type": event.type,
             "reason": event.reason[:128],
-            "note": fit(event.message, NOTE_LENGTH),
-            "regarding": {
+            "message": fit(event.message, MESSAGE_LENGTH),
+            "involvedObject": {
                 "apiVersion": API_VERSION,
                 "kind": KIND,
                 "namespace": metadata["namespace"],

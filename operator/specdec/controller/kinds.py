@@ -69,7 +69,7 @@ DISRUPTION_BUDGET = Kind(
 )
 JOB = Kind("Job", "batch/v1", "jobs", SERVER, Need.USEFUL, _APPLY)
 CLAIM = Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", verbs=("get",))
-EVENT = Kind("Event", "events.k8s.io/v1", "events", verbs=("create",))
+EVENT = Kind("Event", "v1", "events", verbs=("create",))
 LEASE = Kind("Lease", "coordination.k8s.io/v1", "leases", verbs=("get", "create", "update"))
 SECRET = Kind("Secret", "v1", "secrets", verbs=("get", "create"))
 
