@@ -66,3 +66,16 @@ def test_the_user_may_allow_a_regression_on_one_engine(scenario):
     scenario.given.server("v1", acceptance={"maxRegression": "1"}).traffic(1)
     scenario.when.time(120).drafter("worse").time(120)
     scenario.then.serves("worse").last_good("worse").no_event("RolledBack")
+
+
+def test_a_suspicion_that_the_probes_leave_open_is_told_and_a_person_can_end_it(one):
+    one.given.drafters(near=0.72)
+    one.when.drafter("near").time(100)
+    one.then.serves("near").no_event("RolledBack").last_good("v1")
+    one.then.condition("AcceptanceHealthy", "False", "WorseThanActive")
+    one.then.condition("Reconciling", "True", "Judging").says("Reconciling", "the agent's own leave it open")
+    name = next(
+        name for name, record in one.cluster.revisions.items() if record.data["drafter"]["version"] == "near"
+    )
+    one.when.request(f"promote@{name}@1").time(20)
+    one.then.serves("near").last_good("near").condition("DrafterCurrent", "True", "Active")

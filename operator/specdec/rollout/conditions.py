@@ -11,6 +11,7 @@ from specdec.api.v1alpha1 import AcceptanceStatus
 from specdec.engine.protocol import CandidateState, Drafting, Phase
 from specdec.rollout import preflight
 from specdec.rollout.clock import seconds, text
+from specdec.rollout.evidence import probe_answered
 from specdec.rollout.launch import unjudged
 from specdec.rollout.outcomes import of_this_trial
 from specdec.rollout.pace import block_is_why
@@ -36,6 +37,8 @@ WAITS: Mapping[str, str] = {
     Doubt.PROBE_CONTRADICTS: "looks bad on users' requests but good on the agent's own: other requests, `promote` or `undo` decide",
 }
 """What a candidate waits for that is not judged yet, and what ends it."""
+SUSPECTED = "looks bad on users' requests: the agent's own, which are asked for, decide"
+LEFT_OPEN = "looks bad on users' requests, and the agent's own leave it open: more of both, `promote` or `undo` decide"
 
 REFUSALS = (Reason.DRAFTER_REJECTED, Reason.DRAFTER_QUARANTINED)
 
@@ -260,6 +263,9 @@ def _trial(done: Pass, found: RevisionRecord) -> tuple[Reason, str]:
     if any(candidate(status, *UNDER_WAY) for _, status in done.scene.engines):
         return Reason.SWAPPING, f"{name} is swapped in"
     verdict = done.scene.verdict(found.name)
+    if verdict is not None and verdict.needs_probe:
+        answered = probe_answered(done.scene.world, found.name, done.scene.now)
+        return Reason.JUDGING, f"{name} serves and {LEFT_OPEN if answered else SUSPECTED}"
     doubt = verdict.reason if verdict is not None else ""
     waits = doubt in {Doubt.NO_TRAFFIC, Doubt.INSUFFICIENT_DATA}
     reason = Reason.WAITING_FOR_TRAFFIC if waits else Reason.JUDGING
