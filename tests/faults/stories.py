@@ -19,7 +19,8 @@ QUALITY: dict[str, Model] = {
     "dead": Model(quality=0.0),
     "weak": Model(quality=0.3),
 }
-"""Drafters: two good ones, neither a regression from the other, one that fits nothing, one that fails its probe, one that is bad on live traffic."""
+"""Drafters: two good ones, neither of which is a regression from the other, one that fits nothing, one that fails its probe,
+one that is bad on live traffic."""
 
 
 def spec(version: str | None = "v1", **more: Manifest | str | int) -> Manifest:
