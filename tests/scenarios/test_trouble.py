@@ -45,6 +45,22 @@ def test_silent_engines_hold_everything(settled):
     settled.then.serves("v2").no_event("RolledBack")
 
 
+def test_silence_that_is_over_is_told_no_longer_even_without_traffic(settled):
+    settled.when.traffic(0).engines_silent().time(60)
+    settled.then.condition("AcceptanceHealthy", "Unknown", "EnginesSilent")
+    settled.when.engines_heard().time(30)
+    settled.then.condition("AcceptanceHealthy", "True", "AboveFloor")
+
+
+def test_an_operator_that_has_just_begun_calls_nobody_silent_at_its_first_question(settled):
+    settled.when.traffic(0).operator_gone().engines_silent().operator_back().time(20)
+    settled.then.condition("AcceptanceHealthy", "True", "AboveFloor")
+    settled.when.time(30)
+    settled.then.condition("AcceptanceHealthy", "Unknown", "EnginesSilent")
+    settled.when.engines_heard().time(10)
+    settled.then.condition("AcceptanceHealthy", "Unknown", "NoTraffic")
+
+
 def test_lying_counters_are_unknown_and_decide_nothing(settled):
     settled.when.drafter("v3").time(4).engines_lie().time(120)
     settled.then.serves("v3").active("v2").rollbacks(0)

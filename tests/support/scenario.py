@@ -107,6 +107,8 @@ class When(Sentence):
         """Another operator takes over, with nothing remembered."""
         self.cluster.operator = True
         self.cluster.judge = type(self.cluster.judge)()
+        for pod in self.cluster.pods.values():
+            pod.heard = None
         self.cluster.next_pass = self.cluster.now
         return self
 

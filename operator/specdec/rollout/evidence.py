@@ -32,9 +32,12 @@ class Judge:
     ledger: Ledger = field(default_factory=Ledger)
     beside: Beside = field(default_factory=Beside)
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    since: float | None = None
+    """When this process first judged, Unix seconds: nobody can have answered it before."""
 
     def evidence(self, world: World, now: float) -> Evidence:
         """Book what was heard and judge every revision that serves somewhere."""
+        self.since = now if self.since is None else self.since
         readings = [
             Reading(pod.name, pod.status, pod.heard_at)
             for pod in world.pods
@@ -46,21 +49,22 @@ class Judge:
         self.beside = self.beside.fed(world, done, now)
         self.stopwatch = self.stopwatch.fed(world, done)
         return {
-            record.name: self.stopwatch.judged(
-                world, record, judged(world, record, self.ledger, now, self.beside.rival(world, record))
-            )
+            record.name: self.stopwatch.judged(world, record, self._judged(world, record, now, self.since))
             for record in world.revisions
             if record.name in serving(world)
         }
+
+    def _judged(self, world: World, record: RevisionRecord, now: float, since: float) -> Verdict:
+        if world.pods and all(_silent(pod, now, since) for pod in world.pods):
+            message = f"no engine's agent answered for {SILENT_SECONDS:.0f} s: nothing is decided"
+            return Verdict(Judgement.UNKNOWN, Doubt.ENGINES_SILENT.value, message)
+        return judged(world, record, self.ledger, now, self.beside.rival(world, record))
 
 
 def judged(
     world: World, record: RevisionRecord, ledger: Ledger, now: float, rival: Rival | None = None
 ) -> Verdict:
     """Judge one revision."""
-    if world.pods and all(_silent(pod, now) for pod in world.pods):
-        message = f"no engine's agent answered for {SILENT_SECONDS:.0f} s: nothing is decided"
-        return Verdict(Judgement.UNKNOWN, Doubt.ENGINES_SILENT.value, message)
     steps = int(record.data.get("numSteps", 3))
     return verdict(
         Case(
@@ -185,5 +189,6 @@ def _latest(pod: PodView, record: RevisionRecord) -> ProbeResult | None:
     return max(results, key=lambda result: seconds(result.at) or 0.0, default=None)
 
 
-def _silent(pod: PodView, now: float) -> bool:
-    return pod.heard_at is None or now - pod.heard_at > SILENT_SECONDS
+def _silent(pod: PodView, now: float, since: float) -> bool:
+    heard_at = max(since, pod.created) if pod.heard_at is None else pod.heard_at
+    return now - heard_at > SILENT_SECONDS

@@ -136,9 +136,11 @@ def _shown(record: RevisionRecord, verdict: Verdict) -> AcceptanceStatus:
 def _news(old: AcceptanceStatus, fresh: AcceptanceStatus) -> bool:
     """Whether the verdict is another one, or the accept length moved and enough requests stand behind it.
 
-    Too little data is no news: an operator that begins to count again leaves standing what the last one saw.
+    Too little data is no news: an operator that begins to count again leaves standing what the last one saw. But what
+    was said of silent or lying agents is over.
     """
-    if old.verdict and _reason(fresh) in {Doubt.NO_TRAFFIC, Doubt.INSUFFICIENT_DATA}:
+    stands = old.verdict and _reason(old) not in {Doubt.ENGINES_SILENT, Doubt.COUNTERS_IMPOSSIBLE}
+    if stands and _reason(fresh) in {Doubt.NO_TRAFFIC, Doubt.INSUFFICIENT_DATA}:
         return False
     if (old.verdict, _reason(old)) != (fresh.verdict, _reason(fresh)):
         return True
