@@ -255,22 +255,17 @@ class Candidacy:
         finally:
             self._leaving = False
         if self.candidate is left:  # or a Swap has named the next one meanwhile
-            self._end(reason, message, back_seconds=f"{seconds:.3f}", back_at=now_text())
+            self._end(reason, message, f"{seconds:.3f}")
 
-    def _end(self, reason: str, message: str, **fields: Any) -> None:
+    def _end(self, reason: str, message: str, back_seconds: str = "") -> None:
         now = self.candidate
         if now is None or now.state not in UNDECIDED:
             return
-        served = bool(now.swapped_at)
-        end = {
-            "state": CandidateState.SWAPPED_BACK if served else CandidateState.REFUSED,
-            "reason": reason,
-            "message": message[:MESSAGE_CHARACTERS],
-            "confirm_by": "",
-        }
-        more = fields if served else {"refused_at": now_text()}
-        self._board.change(candidate=now.model_copy(update={**end, **more}))
-        log.info("candidate %s: %s", now.revision, end)
+        ended = over(now, reason, message)
+        if ended.state is CandidateState.SWAPPED_BACK:
+            ended = ended.model_copy(update={"back_seconds": back_seconds})
+        self._board.change(candidate=ended)
+        log.info("candidate %s: %s, %s: %s", ended.revision, ended.state.value, reason, ended.message)
 
     async def _go_home(self, *, surely: bool = False) -> None:
         self._jobs.deadline = None
@@ -363,13 +358,19 @@ def gone(candidate: Candidate | None, failure: Failure) -> dict[str, Any]:
     """What the status says of a candidate whose engine has ended: the next start has the promoted drafter."""
     if candidate is None or candidate.state not in UNDECIDED:
         return {}
+    crashed = candidate.swapped_at and failure.blame in {Blame.UNKNOWN, Blame.DRAFTER}
+    message = f"the engine ended while it was the candidate: {failure.message}"
+    return {"candidate": over(candidate, "EngineCrashed" if crashed else "EngineEnded", message)}
+
+
+def over(candidate: Candidate, reason: str, message: str) -> Candidate:
+    """Say of a candidate that it is no longer one: it went back if it served, and was refused if it never did."""
     served = bool(candidate.swapped_at)
-    crashed = served and failure.blame in {Blame.UNKNOWN, Blame.DRAFTER}
     fields = {
         "state": CandidateState.SWAPPED_BACK if served else CandidateState.REFUSED,
-        "reason": "EngineCrashed" if crashed else "EngineEnded",
-        "message": f"the engine ended while it was the candidate: {failure.message}"[:MESSAGE_CHARACTERS],
+        "reason": reason,
+        "message": message[:MESSAGE_CHARACTERS],
         "back_at" if served else "refused_at": now_text(),
         "confirm_by": "",
     }
-    return {"candidate": candidate.model_copy(update=fields)}
+    return candidate.model_copy(update=fields)
