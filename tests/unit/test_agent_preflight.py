@@ -50,17 +50,12 @@ def run(
     return code, words.read_text()
 
 
-def judged(
-    models: Path,
-    tmp_path: Path,
-    drafter: str,
-    target: str = "kimi",
-    layers: Layers | None = None,
-    **wish: Any,
-) -> Report:
-    code, text = run(models, tmp_path, drafter, target, layers, **wish)
+def judged(models: Path, tmp_path: Path, drafter: str, **more: Any) -> Report:
+    """Run as `run` does, and read what it says."""
+    code, text = run(models, tmp_path, drafter, **more)
     assert (code, len(text) <= 4096) == (0, True)
     found = PreflightResult.model_validate_json(text)
+    wish = {name: value for name, value in more.items() if name not in ("target", "layers")}
     assert (found.revision, found.settings) == ("b-1", Preflight.model_validate(wish).settings)
     return expanded(found.report)
 
@@ -105,7 +100,7 @@ def test_a_skipped_code_is_named_and_does_not_count(models, tmp_path):
     ("drafter", "target", "code"), [("none", "kimi", "FileMissing"), ("good", "none", "TargetNotFound")]
 )
 def test_a_folder_that_is_not_there_is_named(models, tmp_path, drafter, target, code):
-    assert judged(models, tmp_path, drafter, target).reason == code
+    assert judged(models, tmp_path, drafter, target=target).reason == code
 
 
 def test_a_preflight_that_fails_is_unknown_and_says_so(models, tmp_path, monkeypatch):
