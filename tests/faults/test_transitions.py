@@ -6,6 +6,7 @@ import random
 
 import pytest
 from tests.faults import transitions
+from tests.faults.essence import Essence
 from tests.faults.stories import spec
 
 
@@ -28,3 +29,46 @@ def test_what_is_drawn_is_what_the_api_server_takes():
     for _ in range(200):
         now = transitions.changed(now, rng)
         assert transitions.valid(now)
+
+
+def state(preflight: str = "True", pods: int = 1, **conditions: tuple[str, str]) -> Essence:
+    said = {
+        "PreflightPassed": (preflight, "PreflightPassed"),
+        "DrafterCurrent": ("True", "Active"),
+        **conditions,
+    }
+    status = {
+        "conditions": [[kind, *words] for kind, words in said.items()],
+        "observed": 0, "active": "a", "phase": "Serving", "readyReplicas": 1,
+    }  # fmt: skip
+    return {"status": status, **{f"pod kimi-{number}": ["hash", "Serving"] for number in range(pods)}}
+
+
+@pytest.mark.parametrize(
+    ("found", "before", "said"),
+    [
+        (state(pods=2), 2, ""),
+        (state(pods=1), 2, "['Serving'] where 2 should serve"),
+        (state(pods=1, Stalled=("True", "DrafterRejected")), 2, "['Serving'] where 2 should serve"),
+        (state(pods=2, Stalled=("True", "DrafterRejected")), 2, ""),
+        (state(pods=1, Stalled=("True", "ClaimNotFound")), 1, ""),
+        (state(pods=0, Stalled=("True", "ClaimNotFound")), 1, "[] where 1 should serve"),
+        (state(pods=2, Stalled=("True", "ProgressDeadlineExceeded")), 2, transitions.ENDLESS),
+        (state(pods=1, Reconciling=("True", "EnginesStarting")), 2, transitions.UNDER_WAY),
+        (state(pods=2, DrafterCurrent=("False", "Active")), 2, "the drafter is not the wished one, and no reason is given"),
+    ],
+)  # fmt: skip
+def test_engines_that_are_missing_are_explained_by_nothing_but_what_keeps_them_from_starting(
+    found: Essence, before: int, said: str
+):
+    assert transitions.unexplained({"replicas": 2}, found, before) == said
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [("True", "True", True), ("Unknown", "True", True), ("True", "Unknown", False), ("True", "False", False)],
+)
+def test_back_on_a_spec_only_a_preflight_that_has_ended_meanwhile_may_say_more(
+    before: str, after: str, same: bool
+):
+    assert (transitions.changed_by_the_way(state(before), state(after)) == []) is same

@@ -144,8 +144,12 @@ def _put(into: Manifest, path: Path, value: Any) -> None:
 
 
 UNDER_WAY = "still reconciling at rest"
-CALM_CHANGES = 8
-"""Two trials with their statuses in the time that means rest."""
+ENDLESS = "a rollout did not come to its end"
+"""The walks' engines all take a drafter, or refuse it, and have traffic: such a rollout is our fault."""
+GOES_ON = (UNDER_WAY, ENDLESS)
+"""What a short progress deadline calls stalled may still be judged."""
+TRIAL_CHANGES = 8
+"""Two trials of a folder that is missing, with their statuses, in the time that means rest."""
 
 
 @dataclass
@@ -182,36 +186,35 @@ class Walk:
             if wanted == now:
                 continue
             now = wanted
+            before = serving(essence(self.world))
             self.world.apply(now)
             self.world.network.last_change = asyncio.get_running_loop().time()
-            if not await self._rested(now):
+            if not await self._rested(now, before):
                 self.wrong.append(f"step {step}: not at rest: {self.world.network.changes[-4:]} with {now}")
                 return
             found = essence(self.world)
-            self._look(step, now, found)
+            self._look(step, now, found, before)
             if back and comparable(now, history[-2][1], self.world):
-                gone = differences(lasting(history[-2][1]), lasting(found))
-                self.wrong += [f"step {step}: back on {now}: {line}" for line in gone]
+                changes = changed_by_the_way(history[-2][1], found)
+                self.wrong += [f"step {step}: back on {now}: {line}" for line in changes]
             history.append((now, found))
 
-    async def _rested(self, now: Manifest) -> bool:
+    async def _rested(self, now: Manifest, before: int) -> bool:
         """Wait until nothing is under way: a candidate may be judged for minutes without a word."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + LONGEST_SECONDS
-        while await settled(self.world):
-            if unexplained(now, essence(self.world)) != UNDER_WAY or loop.time() > end:
-                return True
-            self.world.network.changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, end - loop.time())):
-                    await self.world.network.changed.wait()
-        # What can't be had for now, a folder that is missing, is tried again every half minute.
-        before = len(self.world.network.changes)
+        network = self.world.network
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST_SECONDS):
+                while await settled(self.world) and unexplained(now, essence(self.world), before) in GOES_ON:
+                    network.changed.clear()
+                    await network.changed.wait()
+        if asyncio.get_running_loop().time() - network.last_change >= REST_SECONDS:
+            return True
+        told = len(network.changes)
         await asyncio.sleep(REST_SECONDS)
-        return len(self.world.network.changes) - before <= CALM_CHANGES
+        return missing(now) and len(network.changes) - told <= TRIAL_CHANGES
 
-    def _look(self, step: int, now: Manifest, found: Essence) -> None:
-        stuck = unexplained(now, found)
+    def _look(self, step: int, now: Manifest, found: Essence, before: int) -> None:
+        stuck = unexplained(now, found, before)
         if stuck:
             self.wrong.append(f"step {step}: {stuck} with {now}: {found['status']}")
         for template in self.world.templates:
@@ -241,33 +244,72 @@ def comparable(now: Manifest, before: Essence, world: World) -> bool:
 LASTING = ("StatefulSet", "Service", "PodDisruptionBudget")
 
 
+def changed_by_the_way(before: Essence, after: Essence) -> list[str]:
+    """Where coming back has not found everything as it was; only a preflight that has ended meanwhile may say more."""
+    states = [lasting(before), lasting(after)]
+    known = [_preflight(state)[1] for state in states]
+    if known[0] == "Unknown" != known[1]:
+        for state in states:
+            state["status"]["conditions"].remove(_preflight(state))
+    return differences(*states)
+
+
+def _preflight(state: Essence) -> list[str]:
+    (found,) = (item for item in state["status"]["conditions"] if item[0] == "PreflightPassed")
+    return list(found)
+
+
 def lasting(state: Essence) -> Essence:
-    """What must be the same each time that a spec is applied: what was found out about a drafter meanwhile is not."""
+    """What must be the same each time that a spec is applied."""
     kept = {key: value for key, value in state.items() if key.startswith(LASTING)}
     status = {name: state["status"][name] for name in ("active", "phase", "readyReplicas")}
-    status["conditions"] = [item for item in state["status"]["conditions"] if item[0] != "PreflightPassed"]
+    status["conditions"] = list(state["status"]["conditions"])
     return {**kept, "launch plan": state.get("launch plan"), "status": status}
 
 
-def unexplained(now: Manifest, found: Essence) -> str:
-    """Say what is stuck without a word; "" where all is as wished, or a condition tells why not."""
+def missing(now: Manifest) -> bool:
+    """Whether the drafter's folder is not there: what can't be had for now is tried again every half minute."""
+    return str(now["drafter"]["model"]).endswith("/gone")
+
+
+BAD_INPUT = ("ClaimNotFound", "ClaimAccessMode")
+"""Reasons of Stalled with which no engine can be started: those that serve go on."""
+
+
+def serving(state: Essence) -> int:
+    """Count the engines that serve."""
+    return sum(value[1] == "Serving" for key, value in state.items() if key.startswith("pod "))
+
+
+def unexplained(now: Manifest, found: Essence, before: int) -> str:
+    """Say what is stuck without a word; "" where all is as wished, or a condition tells why not.
+
+    `before` is how many engines served before the spec was applied.
+    """
     status = found["status"]
     conditions = {kind: (state, reason) for kind, state, reason in status["conditions"]}
     if status["observed"]:
         return "the newest spec was not looked at"
     stalled, why = conditions.get("Stalled", ("", ""))
-    if stalled == "True":
-        # The walks' engines all take a drafter, or refuse it, and have traffic: a rollout that ends nowhere is our fault.
-        return "a rollout did not come to its end" if why == "ProgressDeadlineExceeded" else ""
-    if conditions.get("Reconciling", ("",))[0] == "True":
+    if why == "ProgressDeadlineExceeded":
+        return ENDLESS
+    if stalled != "True" and conditions.get("Reconciling", ("",))[0] == "True":
         return UNDER_WAY
-    pods = [value for key, value in found.items() if key.startswith("pod ")]
-    if len(pods) != now.get("replicas", 1) or any(pod[1] != "Serving" for pod in pods):
-        return f"{len(pods)} pods, {[pod[1] for pod in pods]}"
+    if short := short_of(now, found, before, why):
+        return short
     current = conditions.get("DrafterCurrent", ("", ""))
-    if current[0] != "True" and current[1] in ("", "Active"):
+    if stalled != "True" and current[0] != "True" and current[1] in ("", "Active"):
         return "the drafter is not the wished one, and no reason is given"
     return ""
+
+
+def short_of(now: Manifest, found: Essence, before: int, why: str) -> str:
+    """Say which engines are missing, or are there and do not serve."""
+    wanted = now.get("replicas", 1)
+    if why in BAD_INPUT:
+        wanted = min(wanted, before)
+    pods = [value[1] for key, value in found.items() if key.startswith("pod ")]
+    return "" if pods == ["Serving"] * wanted else f"{pods} where {wanted} should serve"
 
 
 def walked(seed: int, steps: int) -> list[str]:
