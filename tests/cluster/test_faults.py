@@ -12,6 +12,7 @@ from tests.support.nodes import kill_container
 from tests.support.servers import (
     agent,
     apply_server,
+    candidate,
     engine_pods,
     exec_in,
     restarts,
@@ -39,12 +40,6 @@ def serving(namespace: str) -> str:
     start_client(namespace, "kimi")
     wait_current(namespace)
     return namespace
-
-
-def candidate(namespace: str, state: str):
-    """Return the agent's candidate once it is in a state."""
-    found = agent(namespace).get("candidate") or {}
-    return found if found.get("state") == state else None
 
 
 def test_a_killed_engine_process_comes_back_by_itself_with_its_drafter(namespace: str):

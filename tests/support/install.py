@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from tests.support.chart import helm
 from tests.support.kubectl import CACHE, KUBECONFIG, apply, delete_namespace, items, kubectl
 from tests.support.models import NAMES, make
+from tests.support.nodes import audit
 from tests.support.paths import ROOT
 
 from specdec.resources.labels import REVISION_OF
@@ -18,6 +20,7 @@ from specdec.rollout.world import RevisionRecord
 OPERATOR_NAMESPACE = "specdec-system"
 RELEASE = "specdec-operator"
 DEPLOYMENT = f"deployment/{RELEASE}"
+ACCOUNT = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{RELEASE}"
 
 
 def command(chart: str = "charts/specdec-operator") -> tuple[str, ...]:
@@ -66,6 +69,24 @@ def scale_operator(replicas: int) -> None:
             "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=specdec-operator",
             "-n", OPERATOR_NAMESPACE, "--timeout=60s", seconds=70,
         )  # fmt: skip
+
+
+def pod() -> dict[str, Any]:
+    """Fetch the operator's one pod."""
+    (found,) = items("pods", OPERATOR_NAMESPACE, f"app.kubernetes.io/name={RELEASE}")
+    return found
+
+
+def writes(since: datetime) -> list[dict[str, Any]]:
+    """Collect the operator's writes since a moment, but for its Lease: verb, object and time of each."""
+    return [
+        {key: entry["objectRef"].get(key) for key in ("resource", "subresource", "name")}
+        | {"verb": entry["verb"], "at": at}
+        for entry in audit()
+        if entry["user"]["username"] == ACCOUNT
+        and (at := datetime.fromisoformat(entry["requestReceivedTimestamp"])) > since
+        and entry["objectRef"]["resource"] != "leases"
+    ]
 
 
 def remove_operator() -> None:

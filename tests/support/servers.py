@@ -113,6 +113,12 @@ def agent(namespace: str, pod: str = "kimi-0") -> Object:
     return found
 
 
+def candidate(namespace: str, state: str) -> Object | None:
+    """Return the agent's candidate once it is in a state."""
+    found: Object = agent(namespace).get("candidate") or {}
+    return found if found.get("state") == state else None
+
+
 def restarts(namespace: str, pod: str = "kimi-0") -> int:
     """How often the pod's container was restarted."""
     statuses = get("pod", pod, namespace)["status"].get("containerStatuses", [])

@@ -11,6 +11,7 @@ from tests.support.paths import ROOT
 from specdec.controller import handlers
 from specdec.controller.kinds import CHILDREN, CLAIM, EVENT, SPEC_DECODE_SERVER
 from specdec.controller.store import Key, Store
+from specdec.controller.watches import DEAF_SECONDS, WATCH_SECONDS
 
 
 def made() -> tuple[kopf.OperatorRegistry, Store, list[Key]]:
@@ -33,11 +34,18 @@ def test_kopf_watches_the_servers_alone():
     assert watched == {SPEC_DECODE_SERVER.plural}
 
 
-def test_kopf_posts_nothing_scans_nothing_and_never_gives_an_api_server_up():
+def test_kopf_posts_nothing_scans_nothing_and_never_gives_an_api_server_up_nor_waits_for_a_silent_one():
     chosen = handlers.settings()
     assert not chosen.posting.enabled
     assert chosen.scanning.disabled
     assert len(list(islice(chosen.networking.error_backoffs, 1000))) == 1000
+    waits = (
+        chosen.networking.connect_timeout,
+        chosen.networking.request_timeout,
+        chosen.watching.client_timeout,
+    )
+    assert waits == (handlers.CONNECT_SECONDS, handlers.LIST_SECONDS, WATCH_SECONDS + DEAF_SECONDS)
+    assert max(waits) <= 75.0
 
 
 async def test_our_own_status_write_wakes_nobody():

@@ -19,6 +19,11 @@ from specdec.controller.kinds import SPEC_DECODE_SERVER
 from specdec.controller.store import Store
 from specdec.controller.watches import DEAF_SECONDS, RETRY_SECONDS, WATCH_SECONDS, Wake, take
 
+CONNECT_SECONDS = 2.0
+"""An attempt to connect that takes longer is given up: the next one is heard as soon as somebody listens again."""
+LIST_SECONDS = 30.0
+"""Kopf's list of all servers; kopf itself would wait five minutes for an API server that stands still."""
+
 
 def registry(store: Store, wake: Wake) -> kopf.OperatorRegistry:
     """Handlers of all that kopf watches."""
@@ -36,6 +41,8 @@ def settings() -> kopf.OperatorSettings:
     chosen.scanning.disabled = True
     chosen.watching.server_timeout = WATCH_SECONDS
     chosen.watching.client_timeout = WATCH_SECONDS + DEAF_SECONDS
+    chosen.networking.connect_timeout = CONNECT_SECONDS
+    chosen.networking.request_timeout = LIST_SECONDS
     chosen.networking.enforce_retry_after = True
     chosen.networking.error_backoffs = _Always(RETRY_SECONDS)
     chosen.persistence.diffbase_storage = _NoDiffs()

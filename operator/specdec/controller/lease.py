@@ -119,7 +119,7 @@ class Lease:
         except (KubeError, TimeoutError) as error:
             # An outage is told once, not at every attempt.
             level = logging.WARNING if self.held() or not self.epoch else logging.DEBUG
-            log.log(level, "lease: %s", error or "no answer in time")
+            log.log(level, "lease: %s", str(error) or "no answer in time")
             return False
         if written is None:
             return False
