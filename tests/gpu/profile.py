@@ -9,9 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.gpu.models import VOCABULARY
 from tests.gpu.rows import Rows, say
-from tests.gpu.servers import Load
+from tests.gpu.servers import load
 from tests.support.engine import Engine
 
 CLIENTS, STEPS = 8, 30
@@ -49,7 +48,7 @@ def _differences(rows: Rows, what: str, found: dict[str, float], base: dict[str,
 def _trace(engine: Engine, folder: Path) -> tuple[Events, Events]:
     """What the GPU did in so many steps, in its order, and what the scheduler asked of it."""
     body = {"output_dir": str(folder), "num_steps": STEPS, "activities": ["CPU", "GPU"], "with_stack": False}
-    with Load(engine, CLIENTS, VOCABULARY):
+    with load(engine, CLIENTS):
         status, said = engine.request("/start_profile", body)
         if status != 200:
             raise RuntimeError(f"/start_profile answered {status}: {said!r}")

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from tests.support.engine import STEPS, Engine, EngineEndedError, tail
+from tests.support.load import Load, prompts
 
 from specdec.engine import loopback
 
@@ -37,6 +38,7 @@ ENVIRONMENT = {
 NO_PLUGINS = {"SGLANG_PLUGINS": "none"}
 """SGLang's own switch: no plugin of any name is even imported."""
 START_SECONDS = 330
+LOAD_TOKENS = 100
 
 
 @dataclass(frozen=True)
@@ -159,40 +161,6 @@ def at_once(engine: Engine, prompts: list[list[int]], tokens: int, temperature: 
     return answers
 
 
-class Load:
-    """So many clients that ask again and again."""
-
-    def __init__(self, engine: Engine, clients: int, vocabulary: int) -> None:
-        self._over = threading.Event()
-        self.answered = 0
-        self.failed: list[str] = []
-        self._threads = [
-            threading.Thread(target=self._ask, args=(engine, client, vocabulary)) for client in range(clients)
-        ]
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        for thread in self._threads:
-            thread.start()
-        time.sleep(0.5)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End, and wait for the last answers."""
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _ask(self, engine: Engine, client: int, vocabulary: int) -> None:
-        asked = 0
-        while not self._over.is_set():
-            asked += 1
-            prompt = [
-                3 + (client * 7919 + asked * 104729 + place * 31) % (vocabulary - 3) for place in range(10)
-            ]
-            try:
-                engine.generate(prompt, 100)
-            except Exception as error:  # noqa: BLE001 - any failure counts
-                self.failed.append(repr(error))
-            else:
-                self.answered += 1
+def load(engine: Engine, clients: int) -> Load:
+    """So many clients that ask again and again for answers of LOAD_TOKENS."""
+    return Load(lambda prompt: engine.generate(prompt, LOAD_TOKENS), clients, prompts())

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.gpu import models
 from tests.gpu.profile import compare
 from tests.gpu.rows import Rows, ratio, say
-from tests.gpu.servers import Load, Server, done, running, swap
+from tests.gpu.servers import Server, done, load, running, swap
 from tests.support.engine import STEPS, Engine
 from tests.support.models import kimi
 
@@ -119,7 +119,7 @@ def _overhead(plain: Engine, drafting: Engine, rows: Rows) -> None:
 def switches(engine: Engine, rows: Rows) -> None:
     """Drafting off and on under load."""
     took = []
-    with Load(engine, 8, models.VOCABULARY) as load:
+    with load(engine, 8) as clients:
         for number in range(40):
             began = time.perf_counter()
             done(engine, Steps(steps=0 if number % 2 else STEPS))
@@ -127,17 +127,17 @@ def switches(engine: Engine, rows: Rows) -> None:
             time.sleep(0.05)
     took.sort()
     say(rows, "drafting on/off under load of 8", took[len(took) // 2], "ms", n=len(took),
-        spread=[round(took[0], 1), round(took[-1], 1)], failed=len(load.failed))  # fmt: skip
+        spread=[round(took[0], 1), round(took[-1], 1)], failed=len(clients.failed))  # fmt: skip
 
 
 def swaps(engine: Engine, drafters: list[Path], rows: Rows) -> None:
     """A drafter of 1.9 GB swapped under load: the pause in which no token comes, and the time to stage it."""
     done(engine, Steps(steps=STEPS))
-    with Load(engine, 3, models.VOCABULARY) as load:
+    with load(engine, 3) as clients:
         took = [swap(engine, folder) for folder in reversed(drafters)]
     pauses, staging = [pause * 1000 for _, pause in took], [seconds for seconds, _ in took]
     say(rows, "swap of 1.9 GB under load of 3: pause", max(pauses), "ms", n=len(pauses),
-        failed=len(load.failed), answered=load.answered)  # fmt: skip
+        failed=len(clients.failed), answered=clients.answered)  # fmt: skip
     say(rows, "swap of 1.9 GB under load of 3: staging", max(staging), "s", n=len(staging))
 
 
