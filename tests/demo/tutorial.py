@@ -43,20 +43,19 @@ def script(lines: list[str], ended: Path) -> str:
     return "\n".join((*told, "kill $watching 2>/dev/null; wait 2>/dev/null", f"echo; cat {watched}"))
 
 
-def main() -> int:
-    """Run the page."""
+def wrong() -> list[str]:
+    """Run the page; returns each command that ended otherwise than it tells, with its exit code."""
     lines = commands(PAGE.read_text())
     clean_up()
     with tempfile.TemporaryDirectory() as folder:
         ended = Path(folder) / "ended"
         subprocess.run(["bash", "-c", script(lines, ended)], cwd=ROOT, check=True, timeout=DEADLINE)
         codes = [int(code) for code in ended.read_text().split()]
-    wrong = [
-        f"{line}: {code}" for line, code in zip(lines, codes, strict=True) if code > bool(SAYS_NO.match(line))
-    ]
-    print(f"\n{len(lines)} commands, {len(wrong)} ended otherwise than the page tells", *wrong, sep="\n")
-    return 1 if wrong else 0
+    ends = list(zip(lines, codes, strict=True))
+    found = [f"{line}: {code}" for line, code in ends if code > bool(SAYS_NO.match(line))]
+    print(f"\n{len(lines)} commands, {len(found)} ended otherwise than the page tells", *found, sep="\n")
+    return found
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(1 if wrong() else 0)
