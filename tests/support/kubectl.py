@@ -107,12 +107,11 @@ def wait_condition(name: str, namespace: str, kind: str, status: str, seconds: f
 
 
 def delete_namespace(namespace: str, seconds: float = 120) -> None:
-    """Delete a namespace and wait until it is gone."""
+    """Delete a namespace and wait until it is gone; its pods get no time to drain, since nobody uses them any more."""
+    gone = ("namespace", namespace, "--ignore-not-found")
+    if not kubectl("delete", *gone, "--wait=false"):
+        return
     kubectl(
-        "delete",
-        "namespace",
-        namespace,
-        "--ignore-not-found",
-        f"--timeout={seconds:.0f}s",
-        seconds=seconds + 10,
+        "delete", "pods", "--all", "-n", namespace, "--grace-period=1", "--ignore-not-found", "--wait=false"
     )
+    kubectl("delete", *gone, f"--timeout={seconds:.0f}s", seconds=seconds + 10)
