@@ -6,13 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from prometheus_client import REGISTRY
 from tests.support.controllerparts import KEY, UID, Parts, calm, child, pod, server, status
 
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
 from specdec.controller.apply import CONTENDED_SECONDS
 from specdec.controller.kube import ConflictError, ForbiddenError
-from specdec.controller.loop import Loops
 from specdec.engine.protocol import PLAN_KEY, Answer, Confirm, DrafterRef, LaunchPlan, Promote, Rollback, Swap
 from specdec.resources import plan_config_map
 from specdec.rollout.world import AgentCommand, Event, Evidence, Plan, World
@@ -122,40 +120,6 @@ async def test_the_loop_ends_when_the_server_is_being_deleted():
     parts.add(stored)
     await asyncio.sleep(10)
     assert task.done()
-
-
-async def test_a_server_made_anew_gets_a_loop_of_its_own():
-    parts = Parts(calm)
-    loops = Loops(parts.store, lambda key, uid: parts.loop())
-    stored = parts.add(server())
-    loops.wake(KEY)
-    await asyncio.sleep(1)
-    parts.store.drop(stored)
-    loops.wake(KEY)
-    await asyncio.sleep(1)
-    assert loops._running == {}
-    parts.add(server())
-    loops.wake(KEY)
-    assert KEY in loops._running
-    await loops.stop()
-
-
-async def test_a_servers_series_end_with_its_loop():
-    def shown() -> float | None:
-        return REGISTRY.get_sample_value(
-            "specdec_server_ready", dict(zip(("namespace", "name"), KEY, strict=True))
-        )
-
-    parts = Parts(calm)
-    loops = Loops(parts.store, lambda key, uid: parts.loop())
-    stored = parts.add(server())
-    loops.wake(KEY)
-    await asyncio.sleep(1)
-    assert shown() is not None
-    parts.store.drop(stored)
-    loops.wake(KEY)
-    await asyncio.sleep(1)
-    assert shown() is None
 
 
 async def test_without_the_lease_nothing_is_done():

@@ -52,7 +52,7 @@ class Carried:
     """Whether the records of all revisions were written: a person's request is answered by them alone."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Applier:
     """Carries plans out for one server."""
 
