@@ -171,6 +171,11 @@ class Store:
         known = self._objects[kind.kind].get((namespace, name))
         return known.manifest() if known else None
 
+    def version_of(self, kind: Kind, namespace: str, name: str) -> str:
+        """Version of one object; "" if there is none."""
+        known = self._objects[kind.kind].get((namespace, name))
+        return known.version if known else ""
+
     def server(self, key: Key) -> Manifest | None:
         """Look a server up."""
         return self.get(SPEC_DECODE_SERVER, *key)
