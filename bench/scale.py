@@ -72,14 +72,20 @@ class Progress:
 
     def _watch(self) -> None:
         session = self._api.session()
-        with contextlib.suppress(requests.RequestException, json.JSONDecodeError):
-            answer = session.get(f"{self._api.url}{SERVERS}?watch=true", stream=True, timeout=(5, None))
-            for line in answer.iter_lines(chunk_size=1):
-                found = json.loads(line)["object"]
-                with self._news:
-                    observed = found.get("status", {}).get("observedGeneration", 0)
-                    self.seen[found["metadata"]["name"]] = observed
-                    self._news.notify_all()
+        with contextlib.suppress(requests.ConnectionError):  # the API server is gone, and with it the turn
+            while True:
+                # The API server may end a watch at any time; the next one begins with everything that is there.
+                with contextlib.suppress(requests.exceptions.ChunkedEncodingError, json.JSONDecodeError):
+                    self._follow(session)
+
+    def _follow(self, session: requests.Session) -> None:
+        answer = session.get(f"{self._api.url}{SERVERS}?watch=true", stream=True, timeout=(5, None))
+        for line in answer.iter_lines(chunk_size=1):
+            found = json.loads(line)["object"]
+            with self._news:
+                observed = found.get("status", {}).get("observedGeneration", 0)
+                self.seen[found["metadata"]["name"]] = observed
+                self._news.notify_all()
 
     def wait(self, wanted: dict[str, int], seconds: float) -> None:
         """Wait until each server's status has seen that generation."""

@@ -6,15 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from prometheus_client import REGISTRY
 from tests.support.controllerparts import KEY, UID, Parts, calm, child, pod, server, status
 
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
-from specdec.controller.apply import CONTENDED_SECONDS
-from specdec.controller.kube import ConflictError, ForbiddenError
-from specdec.controller.loop import Loops
-from specdec.engine.protocol import PLAN_KEY, Answer, Confirm, DrafterRef, LaunchPlan, Promote, Rollback, Swap
-from specdec.resources import plan_config_map
+from specdec.controller.kube import ForbiddenError
+from specdec.engine.protocol import Answer, Confirm, DrafterRef, Promote, Rollback, Swap
 from specdec.rollout.world import AgentCommand, Event, Evidence, Plan, World
 
 pytestmark = pytest.mark.looptime
@@ -122,40 +118,6 @@ async def test_the_loop_ends_when_the_server_is_being_deleted():
     parts.add(stored)
     await asyncio.sleep(10)
     assert task.done()
-
-
-async def test_a_server_made_anew_gets_a_loop_of_its_own():
-    parts = Parts(calm)
-    loops = Loops(parts.store, lambda key, uid: parts.loop())
-    stored = parts.add(server())
-    loops.wake(KEY)
-    await asyncio.sleep(1)
-    parts.store.drop(stored)
-    loops.wake(KEY)
-    await asyncio.sleep(1)
-    assert loops._running == {}
-    parts.add(server())
-    loops.wake(KEY)
-    assert KEY in loops._running
-    await loops.stop()
-
-
-async def test_a_servers_series_end_with_its_loop():
-    def shown() -> float | None:
-        return REGISTRY.get_sample_value(
-            "specdec_server_ready", dict(zip(("namespace", "name"), KEY, strict=True))
-        )
-
-    parts = Parts(calm)
-    loops = Loops(parts.store, lambda key, uid: parts.loop())
-    stored = parts.add(server())
-    loops.wake(KEY)
-    await asyncio.sleep(1)
-    assert shown() is not None
-    parts.store.drop(stored)
-    loops.wake(KEY)
-    await asyncio.sleep(1)
-    assert shown() is None
 
 
 async def test_without_the_lease_nothing_is_done():
@@ -333,45 +295,6 @@ async def test_who_lost_the_lease_in_the_middle_of_a_pass_writes_and_tells_nothi
     await loop._pass()
     assert parts.kube.writes == []
     assert parts.agents.taken == []
-
-
-async def test_an_apply_holds_only_upon_the_version_that_was_seen():
-    parts = Parts(calm)
-    parts.add(server())
-    await run_for(parts, 5)
-    changed = parts.kube.objects["Service", "serving", "demo-extra"]
-    parts.kube.add({**changed, "spec": {"note": "somebody else's"}})
-    parts.store.drop(changed)
-    parts.store.put({**changed, "spec": {"note": "as this process still believes"}})
-    with pytest.raises(ConflictError):
-        await parts.loop()._pass()
-
-
-async def test_a_second_operator_that_signs_for_the_same_server_is_named_and_not_fought():
-    def signed(world: World, evidence: Evidence, now: float) -> Plan:
-        return replace(calm(world, evidence, now), objects=(plan_config_map(world.server, launched("ours")),))
-
-    def launched(key: str) -> LaunchPlan:
-        fields = {"assignment": 1, "server": "serving/demo", "revision": "r1", "num_steps": 3}
-        return LaunchPlan(**fields, target_path="/models/t", served_name="demo", public_keys=(key,))
-
-    parts = Parts(signed)
-    parts.add(server())
-    loop = parts.loop()
-    await loop._pass()
-    config_map = parts.kube.objects["ConfigMap", "serving", "demo-engine"]
-    parts.add({**config_map, "data": {PLAN_KEY: launched("another's").model_dump_json(by_alias=True)}})
-    parts.kube.writes.clear()
-    await loop._pass()
-    assert parts.kube.writes == [("patch", "SpecDecodeServer/status", "demo")]
-    (told,) = parts.kube.objects["SpecDecodeServer", *KEY]["status"]["conditions"]
-    assert (told["reason"], told["message"].partition(":")[0]) == (
-        "ApplyFailed",
-        "another operator writes ConfigMap demo-engine with a key of its own",
-    )
-    await asyncio.sleep(CONTENDED_SECONDS)
-    await loop._pass()
-    assert "ours" in parts.kube.objects["ConfigMap", "serving", "demo-engine"]["data"][PLAN_KEY]
 
 
 async def test_an_own_write_that_the_watch_tells_before_its_answer_causes_no_second_pass():

@@ -68,7 +68,7 @@ class Stretch(NamedTuple):
 NOTHING = Stretch()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Baseline:
     """Pairs of stretches of one drafter on one engine."""
 

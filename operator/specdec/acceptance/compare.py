@@ -59,7 +59,7 @@ class Arm(NamedTuple):
 NONE = Arm()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """A running bet that the candidate is worse than the active drafter."""
 

@@ -88,7 +88,7 @@ class Measurement:
         return bool(self.pods) and all(pod == state for pod in self.pods.values())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ledger:
     """All windows; `take` returns the next ledger."""
 

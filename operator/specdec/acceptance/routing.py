@@ -69,7 +69,7 @@ class Looks(NamedTuple):
         return max(between, LEAST_VARIANCE) / self.seen
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Routing:
     """How much engines with the same drafter differ, against how much their requests do."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -52,7 +53,7 @@ class Carried:
     """Whether the records of all revisions were written: a person's request is answered by them alone."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Applier:
     """Carries plans out for one server."""
 
@@ -64,6 +65,9 @@ class Applier:
     epoch: Callable[[], int]
     may_decide: Callable[[], bool]
     clock: Clock = field(default_factory=Clock)
+    _settled: int = field(default=0)
+    """Hash of what the server should consist of and of the versions that are so: they are not compared again and again.
+    (The manifests themselves would take more memory than all else that is kept of a server.)"""
     _assignment: int = field(default=0)
     """The highest that was ever sent."""
     _signed: float = field(default=float("-inf"))
@@ -76,9 +80,9 @@ class Applier:
         uid = str(world.server.metadata["uid"])
         records = [item for item in plan.objects if item["kind"] == CONTROLLER_REVISION.kind]
         others = [item for item in plan.objects if item["kind"] != CONTROLLER_REVISION.kind]
-        unrecorded = await self._objects(records, uid)
+        unrecorded, _ = await self._objects(records, uid)
         # What follows from a record waits for it: the next pass would decide without it, and undo what was done.
-        failed = unrecorded or await self._objects(others, uid)
+        failed = unrecorded or await self._settle(others, uid)
         safe = [item for item in plan.commands if not failed or isinstance(item.command, SAFE)]
         commands = [item for item in safe if not self._confirmed_lately(item)]
         failed += await self._commands(world, plan, commands)
@@ -94,23 +98,40 @@ class Applier:
         last = self._confirmed.get((item.pod, command.revision), float("-inf"))
         return self.clock.monotonic() - last < command.within_seconds * CONFIRM_SHARE
 
-    async def _objects(self, manifests: Iterable[Manifest], uid: str) -> list[str]:
-        failed = []
+    async def _settle(self, manifests: list[Manifest], uid: str) -> list[str]:
+        """Apply what a server consists of, unless all of it stands as the last pass left it; returns what failed."""
+        wanted = json.dumps(manifests)
+        if self._settled == hash((wanted, *map(self._version, manifests))):
+            return []
+        failed, versions = await self._objects(manifests, uid)
+        if not failed:
+            self._settled = hash((wanted, *versions))
+        return failed
+
+    def _version(self, manifest: Manifest) -> str:
+        metadata = manifest["metadata"]
+        return self.store.version_of(KINDS[manifest["kind"]], metadata["namespace"], metadata["name"])
+
+    async def _objects(self, manifests: list[Manifest], uid: str) -> tuple[list[str], list[str]]:
+        """Apply one after the other; returns what failed, and the versions that are as they should be."""
+        failed, versions = list[str](), list[str]()
         for manifest in manifests:
             try:
-                await self._apply(manifest, uid)
+                versions.append(await self._apply(manifest, uid))
             except ConflictError:
                 raise  # somebody changed it since: what this pass decided may not hold
             except KubeError as error:
                 failed.append(str(error))
-        return failed
+        return failed, versions
 
-    async def _apply(self, manifest: Manifest, uid: str) -> None:
+    async def _apply(self, manifest: Manifest, uid: str) -> str:
+        """Apply one object, unless it is so already; returns the version that is so."""
         kind, metadata = KINDS[manifest["kind"]], manifest["metadata"]
         live = self.store.get(kind, metadata["namespace"], metadata["name"])
         if live is None:
-            if await self._made(kind, manifest):
-                return
+            made = await self._made(kind, manifest)
+            if made is not None:
+                return _version_of(made)
             # Not in the watch's memory, but there: without our label, or younger than what the watch has told.
             live = await self.kube.get(kind, metadata["namespace"], metadata["name"])
         if live is None:
@@ -121,15 +142,17 @@ class Applier:
                 " delete it, or give the server another name"
             )
         if unchanged(live, manifest):
-            return
+            return _version_of(live)
         if not self.may_decide():
             raise KubeError(LOST)
         if kind is CONFIG_MAP:
             self._sign(live, manifest)
-        self.store.answered(await self.kube.apply(_upon(live, manifest)))
+        changed = await self.kube.apply(_upon(live, manifest))
+        self.store.answered(changed)
+        return _version_of(changed)
 
-    async def _made(self, kind: Kind, manifest: Manifest) -> bool:
-        """Make an object where there is none; says whether there was none. What is there stays as it is."""
+    async def _made(self, kind: Kind, manifest: Manifest) -> Manifest | None:
+        """Make an object where there is none; None where there is one, which stays as it is."""
         if not self.may_decide():
             raise KubeError(LOST)
         if kind is CONFIG_MAP:
@@ -140,9 +163,9 @@ class Applier:
             else:
                 made = await self.kube.apply(_upon(NOWHERE, manifest))
         except ConflictError:
-            return False
+            return None
         self.store.answered(made)
-        return True
+        return made
 
     def _sign(self, live: Manifest, manifest: Manifest) -> None:
         """Put our keys into the launch plan, unless another operator replaces them by its own again and again."""
@@ -210,7 +233,7 @@ class Applier:
 
 def _upon(live: Manifest, manifest: Manifest) -> Manifest:
     """Make an apply hold only upon the version that was seen: one that comes late, from a process asleep, is refused."""
-    version = {"resourceVersion": live["metadata"]["resourceVersion"]}
+    version = {"resourceVersion": _version_of(live)}
     return {**manifest, "metadata": {**manifest["metadata"], **version}}
 
 
@@ -221,6 +244,10 @@ def _others_keys(live: Manifest, manifest: Manifest) -> bool:
     except (ValidationError, KeyError):
         return False  # broken by someone's hand
     return bool(theirs) and not set(theirs) & set(launch_plan_of(manifest).public_keys)
+
+
+def _version_of(live: Manifest) -> str:
+    return str(live["metadata"]["resourceVersion"])
 
 
 def _owned_by(live: Manifest, uid: str) -> bool:

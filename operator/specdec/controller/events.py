@@ -26,7 +26,7 @@ MESSAGE_LENGTH = 1024
 """The API server's bound of an Event's message."""
 
 
-@dataclass
+@dataclass(slots=True)
 class EventPoster:
     """Posts the events of one server."""
 

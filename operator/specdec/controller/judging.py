@@ -11,7 +11,7 @@ from specdec.rollout.evidence import Judge
 from specdec.rollout.world import Evidence, World
 
 
-@dataclass
+@dataclass(slots=True)
 class LedgerJudge:
     """Judges one server and counts what is said of it."""
 

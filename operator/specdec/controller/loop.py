@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -26,6 +27,7 @@ from specdec.controller.poller import Poller
 from specdec.controller.report import unanswered, with_failures
 from specdec.controller.status import StatusWriter
 from specdec.controller.store import Key, Store
+from specdec.controller.wakeup import Wakeup
 from specdec.rollout.world import Evidence, Plan, Settings, World
 
 log = logging.getLogger(__name__)
@@ -69,7 +71,7 @@ class ServerLoop:
     slots: asyncio.Semaphore
     resumed: asyncio.Event = field(default_factory=asyncio.Event)
     """Pulsed when the Lease is held again: what failed without it is tried again at once."""
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    woken: Wakeup = field(default_factory=Wakeup)
     news: int = 0
     """Since the last pass began."""
     failures: int = 0
@@ -77,7 +79,7 @@ class ServerLoop:
     async def run(self) -> None:
         """Go on until the server is gone or on its way out: then there is nothing to decide."""
         await self.poller.look(self.key)
-        while self._exists():
+        while self.store.wanted(self.key) == self.uid:
             async with self.slots:
                 self._begin()
                 wait = await self._guarded()
@@ -87,7 +89,7 @@ class ServerLoop:
                 await _until(self.resumed, wait)  # news must not turn a failing loop into a hot one
             else:
                 await asyncio.sleep(PAUSE_SECONDS)
-                await _until(self.woken, wait)
+                await self.woken.wait(wait)
 
     def wake(self) -> None:
         """Tell it that something changed."""
@@ -99,12 +101,6 @@ class ServerLoop:
         self.woken.clear()
         self.news = 0
         self.store.echoes(self.key)
-
-    def _exists(self) -> bool:
-        server = self.store.server(self.key)
-        if server is None or "deletionTimestamp" in server["metadata"]:
-            return False
-        return bool(server["metadata"]["uid"] == self.uid)
 
     async def _guarded(self) -> float:
         """Run one pass; whatever it raises is its own matter. Returns how long to wait."""
@@ -176,27 +172,29 @@ class Loops:
     resumed: asyncio.Event = field(default_factory=asyncio.Event)
     """What a failing loop waits for, beside its delay."""
     _running: dict[Key, tuple[ServerLoop, asyncio.Task[None]]] = field(default_factory=dict)
+    _context: contextvars.Context = field(default_factory=contextvars.Context)
+    """Of all loops. A copy of the caller's, which is a handler of kopf's, would keep the object that it was called with."""
 
     def wake(self, key: Key) -> None:
         """Tell a server's loop that something changed; start it where there is none."""
-        server = self.store.server(key)
+        wanted = self.store.wanted(key)
         running = self._running.get(key)
         if running is not None and not running[1].done():
             running[0].wake()
-            if server is None or running[0].uid == server["metadata"]["uid"]:
+            if running[0].uid == wanted:
                 return
-        if server is not None and "deletionTimestamp" not in server["metadata"]:
-            self._start(key, str(server["metadata"]["uid"]))
+        if wanted is not None:
+            self._start(key, wanted)
 
     def _start(self, key: Key, uid: str) -> None:
         if self.make is None:
             raise RuntimeError("a server was seen before its loop could be made")
         before = self._running.get(key)
         loop = self.make(key, uid)
-        task = asyncio.create_task(_after(before[1] if before else None, loop.run))
+        task = asyncio.create_task(_after(before[1] if before else None, loop.run), context=self._context)
         self._running[key] = (loop, task)
         metrics.SERVERS.set(len(self._running))
-        task.add_done_callback(lambda done: self._ended(key, done))
+        task.add_done_callback(lambda done: self._ended(key, done), context=self._context)
 
     def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
         if key in self._running and self._running[key][1] is task:

@@ -31,7 +31,7 @@ FIRST_SECONDS = 1.0
 """Interval while an agent has not answered yet: a pod that starts is seen within a second."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Pod:
     """One pod's place in the round."""
 

@@ -101,7 +101,7 @@ def due(old: Rendered, new: Rendered, seconds_since_write: float) -> bool:
     return seconds_since_write >= NUMBER_SECONDS and moved(old, new)
 
 
-@dataclass
+@dataclass(slots=True)
 class StatusWriter:
     """Writes the status of one server, and the only one who does."""
 

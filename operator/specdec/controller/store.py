@@ -1,7 +1,8 @@
 """What the watches have shown: the newest version of every object, found by its server.
 
-Thousands of objects are kept, and a pass reads each of its few now and then. So they are packed text, without
-what nothing here reads: other managers' lists of fields, and of pods all but how they are.
+Thousands of objects are kept, and a pass reads each of its few now and then. So they are packed text, told by how it
+differs from the first object of its kind, without what nothing here reads: other managers' lists of fields, and of
+pods all but how they are.
 """
 
 from __future__ import annotations
@@ -45,28 +46,32 @@ class Kept(NamedTuple):
     uid: str
     version: str
     server: Key | None
+    ending: bool
+    """It is on its way out."""
     content: Manifest | bytes
+    like: bytes = b""
+    """What packed text was packed with."""
 
     def manifest(self) -> Manifest:
         """Read it."""
         if not isinstance(self.content, bytes):
             return self.content
-        parsed: Manifest = json.loads(zlib.decompress(self.content))
+        parsed: Manifest = json.loads(zlib.decompressobj(zdict=self.like).decompress(self.content))
         return parsed
 
 
-def _kept(kind: str, manifest: Manifest) -> Kept:
-    metadata = manifest["metadata"]
-    content = _pod(manifest) if kind == POD.kind else _packed(manifest)
-    return Kept(metadata["uid"], metadata["resourceVersion"], server_of(manifest), content)
-
-
-def _packed(manifest: Manifest) -> bytes:
+def _text(manifest: Manifest) -> bytes:
     metadata = manifest["metadata"]
     if "managedFields" in metadata:
         ours = [entry for entry in metadata["managedFields"] if entry.get("manager") == OPERATOR]
         manifest = {**manifest, "metadata": {**metadata, "managedFields": ours}}
-    return zlib.compress(json.dumps(manifest, separators=(",", ":")).encode(), 1)
+    return json.dumps(manifest, separators=(",", ":")).encode()
+
+
+def _packed(text: bytes, like: bytes) -> bytes:
+    """Pack by what another text says, too: objects of a kind differ in names, times and a few values."""
+    packer = zlib.compressobj(1, zdict=like)
+    return packer.compress(text) + packer.flush()
 
 
 def _pod(manifest: Manifest) -> Manifest:
@@ -92,6 +97,8 @@ class Store:
         self._members: dict[Key, list[tuple[str, Place]]] = {}
         self._versions: Counter[str] = Counter()
         self._echoes: Counter[Key] = Counter()
+        self._first: dict[str, bytes] = {}
+        """The first object of each kind, as text."""
 
     def answered(self, manifest: Manifest) -> None:
         """Take what a write of ours was answered with; where a watch was quicker, that news was an echo."""
@@ -112,11 +119,25 @@ class Store:
         known = self._objects[kind].get(place)
         if known is not None and not newer(manifest["metadata"]["resourceVersion"], known.version):
             return False
-        now = self._objects[kind][place] = _kept(kind, manifest)
+        now = self._objects[kind][place] = self._kept(kind, manifest)
         self._versions[kind] += 1
         if known is None and now.server is not None:
             self._members.setdefault(now.server, []).append((kind, place))
         return True
+
+    def _kept(self, kind: str, manifest: Manifest) -> Kept:
+        metadata = manifest["metadata"]
+        known = (
+            metadata["uid"],
+            metadata["resourceVersion"],
+            server_of(manifest),
+            "deletionTimestamp" in metadata,
+        )
+        if kind == POD.kind:
+            return Kept(*known, _pod(manifest))
+        text = _text(manifest)
+        like = self._first.setdefault(kind, text)
+        return Kept(*known, _packed(text, like), like)
 
     def drop(self, manifest: Manifest) -> None:
         """Forget a deleted object; a namesake that was made since stays."""
@@ -150,9 +171,19 @@ class Store:
         known = self._objects[kind.kind].get((namespace, name))
         return known.manifest() if known else None
 
+    def version_of(self, kind: Kind, namespace: str, name: str) -> str:
+        """Version of one object; "" if there is none."""
+        known = self._objects[kind.kind].get((namespace, name))
+        return known.version if known else ""
+
     def server(self, key: Key) -> Manifest | None:
         """Look a server up."""
         return self.get(SPEC_DECODE_SERVER, *key)
+
+    def wanted(self, key: Key) -> str | None:
+        """UID of a server that is there and not on its way out."""
+        known = self._objects[SPEC_DECODE_SERVER.kind].get(key)
+        return known.uid if known is not None and not known.ending else None
 
     def children(self, kind: Kind, key: Key) -> list[Manifest]:
         """Objects of a kind that belong to a server, by name."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 from specdec.api.base import GROUP
@@ -20,7 +19,7 @@ _VERDICT_FIELDS = frozenset(RevisionRecord.__dataclass_fields__) - set(_FIXED)
 
 def controller_revision(server: SpecDecodeServer, record: RevisionRecord) -> dict[str, Any]:
     """Manifest of one revision."""
-    verdict = {key: value for key, value in asdict(record).items() if key in _VERDICT_FIELDS and value}
+    verdict = {key: value for key in _VERDICT_FIELDS if (value := getattr(record, key))}
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",

@@ -27,7 +27,7 @@ class Trial(NamedTuple):
     kept: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Beside:
     """One server's comparison and what is known of its routing."""
 

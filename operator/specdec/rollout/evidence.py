@@ -25,7 +25,7 @@ PROBE_FRESH_SECONDS = 600.0
 """What a probe showed holds for this long; while the suspicion lasts, another one is asked for."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Judge:
     """Remembers one server's counters between passes; losing them loses evidence, never safety."""
 

@@ -18,7 +18,7 @@ Watched = tuple[str, str, str]
 """Pod UID, revision, and since when drafting is off because it did not pay: a decision begins a new count."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Stopwatch:
     """The baseline of one server's active drafter."""
 
