@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from specdec.engine.agent.loopback_client import Reply, RequestFailedError
@@ -77,7 +79,12 @@ class Engine:
     async def report(self) -> Report:
         asked = [steps for steps, _ in self.trail]
         rows = tuple(
-            row(steps, 48 * asked.count(steps), str(asked.count(steps)), 12 if steps else 0)
+            row(
+                steps,
+                48 * asked.count(steps),
+                str(asked.count(steps)),
+                12 * asked.count(steps) if steps else 0,
+            )
             for steps in (0, 3)
         )
         return Report(rank=0, sglang="0", patches=(), revision="r", steps=3, states=(0, 3), counters=rows)
@@ -88,6 +95,7 @@ class Engine:
         if image:
             return Reply(text=self.about_images)
         self.trail.append((self.steps, prompt))
+        await asyncio.sleep(0.005)  # else the probe asks a million times between two looks
         return Reply("words", (1, 2), (3, 4) if self._ids else ())
 
 
@@ -148,18 +156,32 @@ async def test_what_a_target_says_of_an_image_must_be_words(text: str, said: str
     _, warmed = await baseline(engine, sees=True).measure(1.0)
     assert said in warmed.message
     assert ("image" in warmed.message) is bool(said)
+    assert warmed.images is not bool(said)
 
 
 @pytest.mark.parametrize(
-    ("sees", "status", "said"),
-    [(True, 500, "a request with an image failed: SGLang answered 500"), (True, 400, ""), (False, 500, "")],
+    ("sees", "status", "said", "answered"),
+    [
+        (True, 500, "a request with an image failed: SGLang answered 500", False),
+        (True, 400, "images were not checked: SGLang answered 400; the target has a vision_config", False),
+        (False, 500, "", None),
+    ],
 )
-async def test_only_a_target_that_sees_is_asked_about_an_image(sees: bool, status: int, said: str):
+async def test_only_a_target_that_sees_is_asked_about_an_image(
+    sees: bool, status: int, said: str, answered: bool | None
+):
     engine = Engine()
     engine.to_images = status
     _, warmed = await baseline(engine, sees=sees).measure(1.0)
     assert said in warmed.message
     assert ("image" in warmed.message) is bool(said)
+    assert warmed.images is answered
+
+
+async def test_no_time_left_asks_about_no_image_and_says_so():
+    engine = Engine()
+    _, warmed = await baseline(engine, sees=True).measure(0)
+    assert (warmed.images, engine.trail) == (None, [])
 
 
 async def test_no_time_left_compares_nothing_and_says_so():

@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from specdec.engine.agent.board import shortened
 from specdec.engine.agent.equality import agreement, parting
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError, RequestFailedError
 from specdec.engine.agent.probe import probe
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("specdec.agent")
 
 BAD_REQUEST = 400
+REFUSAL_CHARACTERS = 170
+"""Of what SGLang says of a request that it refuses."""
 BATCHES = (1, 4)
 FEWEST = 2
 """Requests of the smallest batch: one alone would rest on one prompt's habit."""
@@ -156,19 +159,32 @@ class Baseline:
 
     async def _look(self, warmup: WarmUp, seconds: float) -> WarmUp:
         """Ask about an image: the vision tower's kernels are then ready before a user needs them."""
+        said = await self._blindness(min(seconds, BASELINE_SECONDS))
+        if said:
+            log.warning("warm-up: %s", said)
+        return noting(warmup, said).model_copy(update={"images": not said})
+
+    async def _blindness(self, seconds: float) -> str:
+        """Say what became of a request with an image if it was not answered with words."""
+        if seconds <= 0:
+            return "images were not checked, as no time was left: raise engine.warmupSeconds"
         try:
-            prompt, limit = marked(IMAGE_PROMPT), min(seconds, BASELINE_SECONDS)
-            reply = await self.loopback.chat(prompt, max_tokens=TOKENS, seconds=limit, image=image())
-        except (RequestFailedError, EngineUnreachableError) as error:
-            log.warning("warm-up: a request with an image failed: %s", error)
-            if isinstance(error, RequestFailedError) and error.status == BAD_REQUEST:
-                # Its chat template has no place for images, whatever its config says: no user's image gets further.
-                return warmup
-            return noting(warmup, f"a request with an image failed: {error}")
+            reply = await self.loopback.chat(
+                marked(IMAGE_PROMPT), max_tokens=TOKENS, seconds=seconds, image=image()
+            )
+        except RequestFailedError as error:
+            if error.status != BAD_REQUEST:
+                return f"a request with an image failed: {error}"
+            return (
+                f"images were not checked: {shortened(str(error), REFUSAL_CHARACTERS)}; the target has a vision_config,"
+                " so users' images are refused alike: check its chat template and processor"
+            )
+        except EngineUnreachableError as error:
+            return f"a request with an image failed: {error}"
         if degenerate(reply.text):
             said = f"{reply.text[:SHOWN]!r}, expected words: check the vision tower and its processor"
-            return noting(warmup, f"a request with an image was answered with {said}")
-        return warmup
+            return f"a request with an image was answered with {said}"
+        return ""
 
     async def compare(self, probed: ProbeResult, *, seconds: float) -> WarmUp:
         """Compare drafting with none for at most so long, and leave drafting on.
