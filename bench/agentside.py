@@ -61,7 +61,8 @@ async def cost(target: Path, drafters: list[Path]) -> Cost:
 
 def main() -> None:
     """Print the cost as JSON, with all of the agent imported."""
-    importlib.import_module("specdec.engine.agent.main")
+    for part in ("main", "server"):
+        importlib.import_module(f"specdec.engine.agent.{part}")
     target, *drafters = (Path(word) for word in sys.argv[1:])
     print(json.dumps(asdict(asyncio.run(cost(target, drafters)))))
 

@@ -64,7 +64,6 @@ def test_it_serves_after_a_warm_up_that_reached_verify(serving):
 
 def test_its_warm_up_compared_drafting_with_none_and_answers_agree(serving):
     status = serving.status()
-    assert status.warmup.message == ""
     assert status.warmup.answers is Agreement.SAME
     assert [speed.batch for speed in status.warmup.speeds] == [1, 4]
     assert all(float(speed.on) > 0 and float(speed.off) > 0 for speed in status.warmup.speeds)
@@ -72,6 +71,13 @@ def test_its_warm_up_compared_drafting_with_none_and_answers_agree(serving):
     assert float(status.warmup.speeds[0].on) > float(status.warmup.speeds[0].off)
     assert status.plain
     print(f"warm-up: {status.warmup}")
+
+
+def test_its_warm_up_says_that_the_target_took_no_image_though_its_config_has_a_tower(serving):
+    warmup = serving.status().warmup
+    assert warmup.images is False
+    assert warmup.message.startswith("images were not checked: SGLang answered 400")
+    assert "placeholders must map one-to-one" in warmup.message
 
 
 def test_it_says_how_the_serving_drafter_was_read(serving):

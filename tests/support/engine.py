@@ -58,6 +58,10 @@ class Launch:
     environment: frozenset[tuple[str, str]] = frozenset()
     plugin: bool = True
     """Without it SGLang runs as it is, and drafts a fixed number of tokens."""
+    target: Path | None = None
+    """The tiny target unless given."""
+    warms: bool = False
+    """Whether SGLang sends requests of its own before it says that it is ready."""
 
 
 @dataclass(frozen=True)
@@ -317,11 +321,11 @@ def failing_start(launch: Launch) -> Iterator[Engine]:
 
 def _arguments(launch: Launch, port: int, run_dir: Path) -> list[str]:
     common = [
-        *("--model-path", str(models()["kimi"]), "--trust-remote-code"),
+        *("--model-path", str(launch.target or models()["kimi"]), "--trust-remote-code"),
         *("--host", "127.0.0.1", "--port", str(port)),
         *("--context-length", "512", "--max-total-tokens", "4096", "--max-running-requests", "8"),
         *("--mem-fraction-static", "0.5", "--decode-log-interval", "1000"),
-        *("--enable-metrics", "--skip-server-warmup"),
+        *("--enable-metrics", *(() if launch.warms else ("--skip-server-warmup",))),
     ]
     if not launch.drafter:
         return [*common, *launch.arguments]

@@ -127,13 +127,14 @@ def test_a_start_that_hangs_in_graph_capture_goes_down_the_ladder_to_the_rung_th
 
 
 def test_a_slow_load_that_goes_on_is_no_stall_and_says_how_far_it_is(pod):
-    shards = [f"Multi-thread loading shards:  10% Completed | {n}/6 [00:01<00:05]" for n in range(1, 7)]
+    shards = [f"Multi-thread loading shards:  10% Completed | {n}/9 [00:01<00:05]" for n in range(1, 10)]
     (pod.folder / "faults.json").write_text(json.dumps([{"say": shards, "pause": 0.8}]))
     pod.write_plan("good", stall_seconds=2)
     pod.start()
-    seen = pod.wait(lambda status: status.message == "loading weights: shard 3 of 6", 20, "the third shard")
+    loading = "loading weights: shard"
+    seen = pod.wait(lambda status: status.message.startswith(loading), 20, "a shard")
     assert seen.phase is Phase.LOADING_WEIGHTS
-    later = pod.wait(lambda status: status.message == "loading weights: shard 5 of 6", 20, "the fifth shard")
+    later = pod.wait(lambda status: status.message == f"{loading} 9 of 9", 20, "the last shard")
     assert later.progress_at > seen.progress_at
     assert pod.wait_serving(30).failure is None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from specdec.engine.agent.loopback_client import Reply, RequestFailedError
@@ -62,9 +64,13 @@ class Engine:
 
     def __init__(self, *, ids: bool = True) -> None:
         self.steps = 3
+        self.differs = False
+        self.below = 0.0
         self.to_images = 500
         self.about_images = "A red square on white paper."
         self.trail: list[tuple[int, str]] = []
+        self.tokens: list[int] = []
+        self.scoring = self.most_scoring = 0
         self._ids = ids
 
     async def order(self, order: Steps) -> int:
@@ -77,18 +83,36 @@ class Engine:
     async def report(self) -> Report:
         asked = [steps for steps, _ in self.trail]
         rows = tuple(
-            row(steps, 48 * asked.count(steps), str(asked.count(steps)), 12 if steps else 0)
+            row(
+                steps,
+                48 * asked.count(steps),
+                str(asked.count(steps)),
+                12 * asked.count(steps) if steps else 0,
+            )
             for steps in (0, 3)
         )
         return Report(rank=0, sglang="0", patches=(), revision="r", steps=3, states=(0, 3), counters=rows)
 
-    async def chat(self, prompt: str, *, image: str = "", **_: float) -> Reply:
+    async def chat(self, prompt: str, *, max_tokens: int = 0, image: str = "", **_: float) -> Reply:
         if image and self.to_images != 200:
             raise RequestFailedError(f"SGLang answered {self.to_images}", self.to_images)
         if image:
             return Reply(text=self.about_images)
         self.trail.append((self.steps, prompt))
-        return Reply("words", (1, 2), (3, 4) if self._ids else ())
+        self.tokens.append(max_tokens)
+        await asyncio.sleep(0.005)  # else the probe asks a million times between two looks
+        # With drafting the last token is another one.
+        return Reply("words", (1, 2), (3, 4 + self.differs * self.steps) if self._ids else ())
+
+    async def below_best(
+        self, prompt: tuple[int, ...], answer: tuple[int, ...], **_: float
+    ) -> tuple[float, ...]:
+        self.scoring += 1
+        self.most_scoring = max(self.most_scoring, self.scoring)
+        await asyncio.sleep(0)
+        self.scoring -= 1
+        drafted = answer[-1] != 4
+        return (0.0,) * (len(answer) - 1) + (self.below if drafted else 0.0,)
 
 
 def baseline(
@@ -112,6 +136,24 @@ async def test_both_modes_get_the_same_prompts_in_an_order_that_favours_neither(
     assert engine.steps == 3
     assert [speed.batch for speed in warmed.speeds] == [1, 4]
     assert warmed.answers is Agreement.SAME
+
+
+async def test_requests_that_are_asked_one_at_a_time_share_the_tokens_of_one():
+    engine = Engine()
+    await baseline(engine).compare(PROBED, seconds=10)
+    assert engine.tokens == [TOKENS // 2] * 4 + [TOKENS] * 8
+
+
+@pytest.mark.parametrize(("below", "answers"), [(0.1, Agreement.SAME), (9.0, Agreement.DIFFERENT)])
+async def test_answers_that_part_are_scored_together_and_judged_by_the_token_where_they_part(
+    below: float, answers: Agreement
+):
+    engine = Engine()
+    engine.differs, engine.below = True, below
+    warmed = await baseline(engine).compare(PROBED, seconds=10)
+    assert warmed.answers is answers
+    assert engine.most_scoring == 4
+    assert ("drafting changed 6 of 6 greedy answers" in warmed.message) is (answers is Agreement.DIFFERENT)
 
 
 async def test_no_batch_is_larger_than_what_the_engine_runs_at_once():
@@ -148,18 +190,32 @@ async def test_what_a_target_says_of_an_image_must_be_words(text: str, said: str
     _, warmed = await baseline(engine, sees=True).measure(1.0)
     assert said in warmed.message
     assert ("image" in warmed.message) is bool(said)
+    assert warmed.images is not bool(said)
 
 
 @pytest.mark.parametrize(
-    ("sees", "status", "said"),
-    [(True, 500, "a request with an image failed: SGLang answered 500"), (True, 400, ""), (False, 500, "")],
+    ("sees", "status", "said", "answered"),
+    [
+        (True, 500, "a request with an image failed: SGLang answered 500", False),
+        (True, 400, "images were not checked: SGLang answered 400; the target has a vision_config", False),
+        (False, 500, "", None),
+    ],
 )
-async def test_only_a_target_that_sees_is_asked_about_an_image(sees: bool, status: int, said: str):
+async def test_only_a_target_that_sees_is_asked_about_an_image(
+    sees: bool, status: int, said: str, answered: bool | None
+):
     engine = Engine()
     engine.to_images = status
     _, warmed = await baseline(engine, sees=sees).measure(1.0)
     assert said in warmed.message
     assert ("image" in warmed.message) is bool(said)
+    assert warmed.images is answered
+
+
+async def test_no_time_left_asks_about_no_image_and_says_so():
+    engine = Engine()
+    _, warmed = await baseline(engine, sees=True).measure(0)
+    assert (warmed.images, engine.trail) == (None, [])
 
 
 async def test_no_time_left_compares_nothing_and_says_so():

@@ -26,12 +26,13 @@ def after(*pods, before: WarmupStatus | None = None, load: str = "", of=None) ->
 
 
 def test_it_shows_what_the_engine_measured():
-    shown = after(pod(V1, warmup=warmed(50), plain=True)).warmup
+    shown = after(pod(V1, warmup=warmed(50, images=True), plain=True)).warmup
     assert shown is not None
-    assert (shown.revision, shown.accept_length, shown.answers, shown.plain_off) == (
+    assert (shown.revision, shown.accept_length, shown.answers, shown.images, shown.plain_off) == (
         V1.name,
         "3.13",
         "Same",
+        "Answered",
         True,
     )
     assert [(speed.batch, speed.drafting, speed.without) for speed in shown.speeds] == [(1, "90.0", "40.0")]

@@ -33,6 +33,8 @@ class WarmupStatus(ApiModel):
     """Tokens a second with drafting and without, by batch size."""
     answers: str = ""
     """Same, Different or Unknown: greedy answers with drafting against those without, up to near ties."""
+    images: str = ""
+    """Answered or Failed: what became of one image that the agent asked about; "" where the target takes none."""
     plain_off: bool = False
     """Whether an engine with drafting off decodes as one without a drafter; else off costs more than that."""
     message: str = ""

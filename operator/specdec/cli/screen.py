@@ -143,10 +143,12 @@ def _warmup(picture: Picture, found: WarmupStatus, now: float) -> Iterator[str]:
     for speed in found.speeds:
         requests = f"{speed.batch} request{'s' if speed.batch > 1 else ''}"
         yield f"  {requests:<15}{speed.drafting or '-'} tok/s drafting, {speed.without or '-'} off ({off})"
-    if found.answers == "Different":
-        yield f"  {click.style(found.message, fg='red')}"
-    elif found.answers == "Same":
+    if found.answers == "Same":
         yield f"  {'answers':<15}the same with drafting and without"
+    if found.images == "Answered":
+        yield f"  {'images':<15}one was answered"
+    if found.answers == "Different" or found.images == "Failed":
+        yield f"  {click.style(found.message, fg='red')}"
 
 
 def bar(share: float, colour: str, mark: float | None = None) -> str:

@@ -343,6 +343,8 @@ class WarmUp(ProbeResult):
     speeds: tuple[Speed, ...] = ()
     """By batch size, smallest first; empty if there was nothing to compare, or no time."""
     answers: Agreement = Agreement.UNKNOWN
+    images: bool | None = None
+    """Whether one image of the agent's own was answered with words; None if there was no point in asking."""
 
 
 class Status(Message):

@@ -44,6 +44,7 @@ def _shown(status: Status, found: WarmUp) -> WarmupStatus:
             WarmupSpeed(batch=speed.batch, drafting=speed.on, without=speed.off) for speed in found.speeds
         ),
         answers=found.answers.value,
+        images="" if found.images is None else "Answered" if found.images else "Failed",
         plain_off=status.plain,
         message=found.message,
         at=found.at,

@@ -20,6 +20,7 @@ from tests.support.models.drafter import DrafterShape, drafter
 from tests.support.models.latent_drafter import latent_drafter
 from tests.support.models.target import KIMI_LATENT, kimi
 from tests.support.models.theory import answer, expected_accept_length, simulate
+from tests.support.models.vision import tower
 
 __all__ = [
     "KIMI_LATENT",
@@ -32,4 +33,5 @@ __all__ = [
     "latent_drafter",
     "make",
     "simulate",
+    "tower",
 ]

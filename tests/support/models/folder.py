@@ -15,14 +15,19 @@ TEMPLATE = (
     "{% else %}{% for part in m['content'] %}{{ part['text'] }}{% endfor %}{% endif %}{% endfor %}"
 )
 """Chat template: the contents, one after the other."""
+MEDIA_TOKEN = "<|media_pad|>"
+SEEING_TEMPLATE = TEMPLATE.replace(
+    "{{ part['text'] }}",
+    f"{{% if part['type'] == 'image' %}}{MEDIA_TOKEN}{{% else %}}{{{{ part['text'] }}}}{{% endif %}}",
+)
 
 
-def write(folder: Path, config: dict[str, Any], weights: dict[str, Array]) -> Path:
-    """Write one model folder."""
+def write(folder: Path, config: dict[str, Any], weights: dict[str, Array], *, sees: bool = False) -> Path:
+    """Write one model folder; if it sees, its last token is a picture's."""
     folder.mkdir(parents=True, exist_ok=True)
     _json(folder / "config.json", config)
     save_weights(folder / "model.safetensors", weights)
-    _tokenizer(folder)
+    _tokenizer(folder, sees=sees)
     folder.chmod(0o755)
     return folder
 
@@ -46,18 +51,22 @@ def _bytes_alphabet() -> list[str]:
     return [chr(byte) for byte in printable] + [chr(0x100 + index) for index in range(len(others))]
 
 
-def _tokenizer(folder: Path) -> None:
-    """One token a byte, without merges; the last three bytes of the table are unknown tokens."""
+def _tokenizer(folder: Path, *, sees: bool) -> None:
+    """One token a byte, without merges; the bytes at the end of the table that have no token are unknown."""
     vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2}
-    for character in sorted(_bytes_alphabet())[: WIDTH - FIRST_TEXT]:
+    for character in sorted(_bytes_alphabet())[: WIDTH - FIRST_TEXT - sees]:
         vocabulary[character] = len(vocabulary)
+    media = {"id": WIDTH - 1, "content": MEDIA_TOKEN, "special": True, "normalized": False,
+             "single_word": False, "lstrip": False, "rstrip": False}  # fmt: skip
+    if sees:
+        vocabulary[MEDIA_TOKEN] = WIDTH - 1
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     model = {"type": "BPE", "unk_token": "<unk>", "vocab": vocabulary, "merges": []}
     _json(
         folder / "tokenizer.json",
         {
             "version": "1.0",
-            "added_tokens": [],
+            "added_tokens": [media] if sees else [],
             "pre_tokenizer": byte_level,
             "decoder": byte_level,
             "model": model,
@@ -71,6 +80,6 @@ def _tokenizer(folder: Path) -> None:
             "eos_token": "</s>",
             "unk_token": "<unk>",
             "model_max_length": 2048,
-            "chat_template": TEMPLATE,
+            "chat_template": SEEING_TEMPLATE if sees else TEMPLATE,
         },
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tests.support.models.codes import (
     zeros,
 )
 from tests.support.models.folder import write
+from tests.support.models.vision import VISION_CONFIG
 
 EXPERTS = 4
 
@@ -86,27 +88,15 @@ TEXT_CONFIG: dict[str, Any] = {
     **COMMON,
 }
 
-VISION_CONFIG = {
-    "patch_size": 14,
-    "init_pos_emb_height": 4,
-    "init_pos_emb_width": 4,
-    "init_pos_emb_time": 2,
-    "num_attention_heads": 2,
-    "num_hidden_layers": 1,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "mm_hidden_size": 32,
-    "text_hidden_size": WIDTH,
-    "vt_hidden_size": 32,
-    "vt_intermediate_size": 64,
-    "vt_num_attention_heads": 2,
-    "vt_num_hidden_layers": 1,
-    "projector_ln_eps": 1e-5,
-}
 
+def kimi(
+    folder: Path, latent: Latent = SMALL, *, gain: float = 1.0, tower: Mapping[str, Array] | None = None
+) -> Path:
+    """Write the target's folder; at a gain below 1 its head is less sure of the next token.
 
-def kimi(folder: Path, latent: Latent = SMALL, *, gain: float = 1.0) -> Path:
-    """Write the target's folder; at a gain below 1 its head is less sure of the next token."""
+    Without a vision tower's weights it can't see, though its config has a tower: its chat template has no place
+    for a picture.
+    """
     processor = {"AutoProcessor": f"{PROCESSOR.stem}.TinyKimiProcessor"}
     config = {
         "architectures": ["KimiK25ForConditionalGeneration"],
@@ -121,7 +111,7 @@ def kimi(folder: Path, latent: Latent = SMALL, *, gain: float = 1.0) -> Path:
         "tie_word_embeddings": False,
         "auto_map": processor,
     }
-    write(folder, config, _weights(latent, gain))
+    write(folder, config, _weights(latent, gain) | dict(tower or {}), sees=tower is not None)
     shutil.copyfile(PROCESSOR, folder / PROCESSOR.name)
     text = '{"processor_class": "TinyKimiProcessor", "auto_map": {"AutoProcessor": "%s"}}'
     (folder / "processor_config.json").write_text(text % processor["AutoProcessor"])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import itertools
 import json
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import aiohttp
 from pydantic import ValidationError
 
 from specdec.engine.agent.plan import write_whole
@@ -18,6 +19,8 @@ from specdec.engine.loopback import COMMAND_KEY, SECRET_HEADER, Report
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import aiohttp
 
     from specdec.engine.agent.launch import Secrets
     from specdec.engine.loopback import Commit, Outcome, Stage, Steps
@@ -101,11 +104,22 @@ class Loopback:
         self._model = served_name
         self._orders = itertools.count(1)
         self._requests = itertools.count(1)
-        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=8))
+        self._opened: aiohttp.ClientSession | None = None
+        # Nobody is there to speak to yet: the agent's own start, which comes first, does not wait for this import.
+        threading.Thread(target=importlib.import_module, args=("aiohttp",), daemon=True).start()
+
+    @property
+    def _session(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._opened is None:
+            self._opened = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=8))
+        return self._opened
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._session.close()
+        if self._opened is not None:
+            await self._opened.close()
 
     async def report(self) -> Report:
         """Ask rank 0, which counts."""
@@ -113,6 +127,8 @@ class Loopback:
 
     async def answers(self) -> bool:
         """Say whether SGLang's web app answers at all."""
+        import aiohttp
+
         try:
             async with self._session.get(
                 f"{self._base}/v1/models", timeout=aiohttp.ClientTimeout(total=2)
@@ -263,6 +279,8 @@ class Loopback:
     async def _post(
         self, path: str, body: dict[str, Any], *, headers: dict[str, str], seconds: float
     ) -> tuple[int, str]:
+        import aiohttp
+
         timeout = aiohttp.ClientTimeout(total=seconds)
         try:
             async with self._session.post(

@@ -63,6 +63,8 @@ async def probe(
     prompts: Sequence[str],
     drafting: bool = True,
     seconds: float = PROBE_SECONDS,
+    at_once: int = CONCURRENT,
+    max_tokens: int = MAX_TOKENS,
 ) -> Finding:
     """Send requests until the counters decide, or without drafting until enough were answered.
 
@@ -75,7 +77,8 @@ async def probe(
     before = tally((await loopback.report()).counters, revision)
     answers = Answers()
     asked = endless(prompts)
-    askers = [asyncio.create_task(_ask(loopback, asked, answers, began + seconds)) for _ in range(CONCURRENT)]
+    asking = (_ask(loopback, asked, answers, began + seconds, max_tokens) for _ in range(at_once))
+    askers = [asyncio.create_task(one) for one in asking]
     seen = Tally()
     try:
         while time.monotonic() - began < seconds and not all(asker.done() for asker in askers):
@@ -91,10 +94,12 @@ async def probe(
     return _finding(identity, revision, seen, answers, time.monotonic() - began, drafting=drafting)
 
 
-async def _ask(loopback: Loopback, prompts: Iterator[str], answers: Answers, until: float) -> None:
+async def _ask(
+    loopback: Loopback, prompts: Iterator[str], answers: Answers, until: float, max_tokens: int
+) -> None:
     while (left := until - time.monotonic()) > 0 and len(answers.errors) < CONCURRENT:
         try:
-            reply = await loopback.chat(next(prompts), max_tokens=MAX_TOKENS, seconds=left)
+            reply = await loopback.chat(next(prompts), max_tokens=max_tokens, seconds=left)
             answers.texts.append(reply.text)
         except (RequestFailedError, EngineUnreachableError) as error:
             answers.errors.append(str(error))

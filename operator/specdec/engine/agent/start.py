@@ -65,7 +65,7 @@ Result = TypeVar("Result")
 TARGET_SECONDS = 120.0
 """Deadline for reading the target's headers."""
 NOT_THERE = frozenset({"FileMissing", "ConfigMissing", "NoWeights", "PathOutsideModels"})
-WATCH_SECONDS = 0.2
+WATCH_SECONDS = 0.05
 BOOT = re.compile("[0-9a-f]{8}")
 """Name of one start and of its folder below the run folder."""
 
@@ -126,7 +126,7 @@ class Start:
         await self._check_target()
         if attempt.with_drafter and self.plan.drafter is not None:
             why_not = await self._stage_drafter()
-        child = self.child = await self._launch(attempt)
+        child = await self._launch(attempt)
         loopback = self.loopback
         if loopback is None:
             raise RuntimeError("a launched engine has a loopback")
@@ -208,7 +208,7 @@ class Start:
             if left := await asyncio.to_thread(end_strays, self.settings.run_dir):
                 log.warning("killed %d processes of an earlier start: %s", len(left), sorted(left))
             await asyncio.to_thread(_prepare, self.run_dir, launch)
-            child = Child.start(launch, self._mark)
+            child = self.child = Child.start(launch, self._mark)
         except LaunchRefusedError as error:
             raise failed("PlanRefused", str(error)) from error
         except OSError as error:

@@ -13,8 +13,10 @@ import itertools
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from specdec.engine.agent.board import shortened
 from specdec.engine.agent.equality import agreement, parting
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError, RequestFailedError
 from specdec.engine.agent.probe import probe
@@ -25,15 +27,18 @@ from specdec.engine.loopback import Steps
 from specdec.engine.protocol import Agreement, Source, Speed, WarmUp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from specdec.engine.agent.loopback_client import Loopback, Reply
     from specdec.engine.agent.probe import Finding
     from specdec.engine.protocol import Counters, ProbeResult
 
 log = logging.getLogger("specdec.agent")
+Answer = TypeVar("Answer")
 
 BAD_REQUEST = 400
+REFUSAL_CHARACTERS = 170
+"""Of what SGLang says of a request that it refuses."""
 BATCHES = (1, 4)
 FEWEST = 2
 """Requests of the smallest batch: one alone would rest on one prompt's habit."""
@@ -79,6 +84,23 @@ def spent(counters: Iterable[Counters], revision: str, steps: int) -> Spent:
 def noting(warmup: WarmUp, said: str) -> WarmUp:
     """Add a sentence to the message."""
     return warmup.model_copy(update={"message": "; ".join(filter(None, (warmup.message, said)))})
+
+
+async def at_most(count: int, asked: Iterable[Callable[[], Awaitable[Answer]]]) -> list[Answer]:
+    """Ask all, so many at once; the first failure ends the rest and is raised."""
+    places = asyncio.Semaphore(count)
+
+    async def ask(one: Callable[[], Awaitable[Answer]]) -> Answer:
+        async with places:
+            return await one()
+
+    asking = [asyncio.create_task(ask(one)) for one in asked]
+    try:
+        return await asyncio.gather(*asking)
+    finally:
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
 
 
 @dataclass
@@ -146,6 +168,8 @@ class Baseline:
             prompts=self.prompts,
             drafting=drafts,
             seconds=seconds,
+            at_once=min(max(BATCHES), self.most_running),
+            max_tokens=TOKENS,
         )
         warmup = WarmUp.model_validate(finding.result.model_dump())
         if drafts and finding.result.passed:
@@ -156,19 +180,32 @@ class Baseline:
 
     async def _look(self, warmup: WarmUp, seconds: float) -> WarmUp:
         """Ask about an image: the vision tower's kernels are then ready before a user needs them."""
+        said = await self._blindness(min(seconds, BASELINE_SECONDS))
+        if said:
+            log.warning("warm-up: %s", said)
+        return noting(warmup, said).model_copy(update={"images": not said})
+
+    async def _blindness(self, seconds: float) -> str:
+        """Say what became of a request with an image if it was not answered with words."""
+        if seconds <= 0:
+            return "images were not checked, as no time was left: raise engine.warmupSeconds"
         try:
-            prompt, limit = marked(IMAGE_PROMPT), min(seconds, BASELINE_SECONDS)
-            reply = await self.loopback.chat(prompt, max_tokens=TOKENS, seconds=limit, image=image())
-        except (RequestFailedError, EngineUnreachableError) as error:
-            log.warning("warm-up: a request with an image failed: %s", error)
-            if isinstance(error, RequestFailedError) and error.status == BAD_REQUEST:
-                # Its chat template has no place for images, whatever its config says: no user's image gets further.
-                return warmup
-            return noting(warmup, f"a request with an image failed: {error}")
+            reply = await self.loopback.chat(
+                marked(IMAGE_PROMPT), max_tokens=TOKENS, seconds=seconds, image=image()
+            )
+        except RequestFailedError as error:
+            if error.status != BAD_REQUEST:
+                return f"a request with an image failed: {error}"
+            return (
+                f"images were not checked: {shortened(str(error), REFUSAL_CHARACTERS)}; the target has a vision_config,"
+                " so users' images are refused alike: check its chat template and processor"
+            )
+        except EngineUnreachableError as error:
+            return f"a request with an image failed: {error}"
         if degenerate(reply.text):
             said = f"{reply.text[:SHOWN]!r}, expected words: check the vision tower and its processor"
-            return noting(warmup, f"a request with an image was answered with {said}")
-        return warmup
+            return f"a request with an image was answered with {said}"
+        return ""
 
     async def compare(self, probed: ProbeResult, *, seconds: float) -> WarmUp:
         """Compare drafting with none for at most so long, and leave drafting on.
@@ -189,17 +226,23 @@ class Baseline:
             )
         except (RequestFailedError, EngineUnreachableError, OrderRefusedError) as error:
             found.message = f"drafting was not compared with none: {error}"
-        await self._draft(self.steps)
         if found.message:
             log.warning("warm-up: %s", found.message)
+            # It may have ended in the other mode.
+            await self._draft(self.steps)
         return found.warmed(probed)
 
     async def _all_rounds(self, found: Found) -> None:
         batches = sorted({min(batch, self.most_running) for batch in BATCHES})
         prompts = self._prompts(max(*batches, FEWEST))
-        for drafts, order in ((True, batches[:1]), (False, batches), (True, batches[1:])):
-            for batch in order:
-                await self._round(found, batch, prompts[: max(batch, FEWEST)], drafts=drafts)
+        small, others = batches[0], batches[1:]
+        rounds = [(small, True), *((batch, False) for batch in batches), *((batch, True) for batch in others)]
+        before = await self._settled(drafts=True)
+        for (batch, drafts), (_, next_drafts) in zip(rounds, (*rounds[1:], (0, True)), strict=True):
+            found.replies[batch, drafts] = await self._ask(prompts[: max(batch, FEWEST)], batch)
+            after = await self._settled(drafts=next_drafts)
+            found.speeds[batch, drafts] = (after[drafts] - before[drafts]).speed
+            found.drafted, before = after[True], after
 
     def _prompts(self, count: int) -> list[str]:
         """Several domains, the last one long; the same ones for both modes, so that answers can be compared."""
@@ -209,38 +252,21 @@ class Baseline:
         texts = [*own[: count - 1], long(characters)] if characters > max(map(len, own)) else own
         return [marked(text) for text in texts]
 
-    async def _round(self, found: Found, batch: int, prompts: Sequence[str], *, drafts: bool) -> None:
-        steps = self.steps if drafts else 0
-        before = await self._settled(steps)
-        found.replies[batch, drafts] = await self._ask(prompts, batch)
-        after = await self._settled(steps)
-        found.speeds[batch, drafts] = (after - before).speed
-        if drafts:
-            found.drafted = after
-
-    async def _settled(self, steps: int) -> Spent:
-        """Order the steps and read the counters: what the scheduler had under way is booked before it takes an order."""
-        await self._draft(steps)
-        return spent((await self.loopback.report()).counters, self.revision, steps)
+    async def _settled(self, *, drafts: bool) -> dict[bool, Spent]:
+        """Order the next mode and read both modes' counters: what the scheduler had under way is booked before it takes an order."""
+        await self._draft(self.steps if drafts else 0)
+        counters = (await self.loopback.report()).counters
+        return {mode: spent(counters, self.revision, self.steps if mode else 0) for mode in (True, False)}
 
     async def _draft(self, steps: int) -> None:
         number = await self.loopback.order(Steps(steps=steps))
         await self.loopback.settled(number, seconds=ORDER_SECONDS)
 
     async def _ask(self, prompts: Sequence[str], batch: int) -> list[Reply]:
-        places = asyncio.Semaphore(batch)
-
-        async def ask(prompt: str) -> Reply:
-            async with places:
-                return await self.loopback.chat(prompt, max_tokens=TOKENS, seconds=BASELINE_SECONDS)
-
-        asking = [asyncio.create_task(ask(prompt)) for prompt in prompts]
-        try:
-            return await asyncio.gather(*asking)
-        finally:
-            for task in asking:
-                task.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
+        # Fewer requests than FEWEST at once share the tokens of one.
+        tokens = TOKENS * batch // max(batch, FEWEST)
+        chat = partial(self.loopback.chat, max_tokens=tokens, seconds=BASELINE_SECONDS)
+        return await at_most(batch, [partial(chat, prompt) for prompt in prompts])
 
     async def _answers(self, found: Found) -> None:
         """Compare the answers of both modes; what differs is scored once by a prefill, and plain decoding as well."""
@@ -257,9 +283,15 @@ class Baseline:
         if not parted:
             found.answers = Agreement.SAME
             return
-        below = [(await self._scored(on, on.tokens[: place + 1]))[-1] for on, place in parted]
-        plain = [gap for _, off in pairs for gap in await self._scored(off, off.tokens)]
-        found.answers = agreement(below, plain)
+        scores = await at_most(
+            max(batches),
+            [
+                *(partial(self._scored, on, on.tokens[: place + 1]) for on, place in parted),
+                *(partial(self._scored, off, off.tokens) for _, off in pairs),
+            ],
+        )
+        below = [gaps[-1] for gaps in scores[: len(parted)]]
+        found.answers = agreement(below, list(itertools.chain(*scores[len(parted) :])))
         if found.answers is Agreement.DIFFERENT:
             found.message = (
                 f"drafting changed {len(parted)} of {len(pairs)} greedy answers: a token {max(below):.2f} nats below"
