@@ -14,7 +14,7 @@ from specdec.resources import revision_record
 FOLDER = "/models/models/drafters"
 QUALITY: dict[str, Model] = {
     "v1": Model(quality=0.95),
-    "v2": Model(quality=0.94),
+    "v2": Model(quality=0.95),
     "refused": Model(refusal="TensorsNotConsumed"),
     "dead": Model(quality=0.0),
     "weak": Model(quality=0.3),

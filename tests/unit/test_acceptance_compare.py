@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -115,6 +117,13 @@ def test_a_candidate_that_is_behind_by_chance_is_held_and_one_that_leads_is_not(
     behind = Comparison(3, 0.95, buckets=3, candidate_sum=3.0, active_sum=6.0, requests=3)
     assert verdict(case(behind, Dealt.EVENLY)).reason == "NearActive"
     assert verdict(case(compared(1, EASY, EASY), Dealt.EVENLY)).judgement is Judgement.HEALTHY
+
+
+def test_a_candidate_that_was_behind_is_held_no_longer_once_nothing_serves_beside_it():
+    behind = Comparison(3, 0.95, buckets=3, candidate_sum=3.0, active_sum=6.0, requests=3)
+    alone = case(behind, Dealt.EVENLY)
+    assert alone.rival is not None
+    assert verdict(replace(alone, rival=replace(alone.rival, serves=False))).judgement is Judgement.HEALTHY
 
 
 def test_the_sentence_names_both_and_the_limit():

@@ -114,6 +114,8 @@ class Rival:
     comparison: Comparison
     dealt: Dealt
     """How traffic reaches the engines."""
+    serves: bool = True
+    """Whether it serves on an engine still: else nothing more will be compared."""
 
 
 @dataclass(frozen=True)
@@ -235,9 +237,9 @@ def _worse_than_before(case: Case) -> Verdict | None:
 
 
 def _behind(case: Case) -> Verdict | None:
-    """Hold back a good word while the candidate is behind the active drafter."""
+    """Hold back a good word while the candidate is behind the active drafter and more can be known."""
     rival = case.rival
-    if rival is None or rival.dealt is not Dealt.EVENLY or not rival.comparison.behind:
+    if rival is None or not rival.serves or rival.dealt is not Dealt.EVENLY or not rival.comparison.behind:
         return None
     message = f"{_beside(rival)}, which chance can explain"
     return _say(case.seen, Judgement.UNKNOWN, Doubt.NEAR_ACTIVE, message)

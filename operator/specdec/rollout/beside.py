@@ -53,7 +53,10 @@ class Beside:
         if self.trial is None or self.trial.candidate != record.name:
             return None
         active = next((other for other in world.revisions if other.name == self.trial.active), None)
-        return Rival(version(active), self.comparison, self.routing.dealt) if active else None
+        if active is None:
+            return None
+        serves = any(pod.status and pod.status.revision == active.name for pod in world.pods)
+        return Rival(version(active), self.comparison, self.routing.dealt, serves=serves)
 
 
 def _trial(world: World, active: str) -> Trial | None:
