@@ -86,7 +86,7 @@ class Parts:
 
 async def run(settings: OperatorSettings) -> None:
     """Run until SIGTERM, or until something that must run has ended."""
-    # What was imported stays for ever. A collection that looks through it stops everything for a tenth of a second.
+    # What was imported stays for ever. A collection that looks through it stops everything for 50 ms.
     gc.collect()
     gc.freeze()
     clock = Clock()
