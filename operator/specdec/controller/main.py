@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import sys
 from collections.abc import Callable, Coroutine
@@ -86,9 +85,6 @@ class Parts:
 
 async def run(settings: OperatorSettings) -> None:
     """Run until SIGTERM, or until something that must run has ended."""
-    # What was imported stays for ever. A collection that looks through it stops everything for 50 ms.
-    gc.collect()
-    gc.freeze()
     clock = Clock()
     kube = await Kube.connect()
     lease = Lease(kube, clock, settings.namespace, unique_identity(settings))
