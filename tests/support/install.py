@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.support.chart import helm
 from tests.support.kubectl import CACHE, KUBECONFIG, apply, delete_namespace, items, kubectl
-from tests.support.models import NAMES, make
+from tests.support.models import NAMES, kimi, make, tower
 from tests.support.nodes import audit
 from tests.support.paths import ROOT
 
@@ -99,6 +99,7 @@ def models(folder: str = "demo") -> Path:
     """Make the tiny models in the folder that the kind node sees as /specdec-models/FOLDER."""
     path = CACHE / "models" / folder
     make(path, NAMES)
+    kimi(path / "kimi", tower=tower())  # it sees, as Kimi-K2.5 does: the warm-up's picture is answered
     return path
 
 
