@@ -163,3 +163,15 @@ def test_the_chart_ships_the_rules_and_the_dashboard_as_they_are():
     assert rule["spec"] == yaml.safe_load(text)
     (dashboard,) = of_kind(made, "ConfigMap")
     assert dashboard["data"] == {path.name: path.read_text() for path in DASHBOARDS}
+
+
+def test_the_how_tos_alert_does_what_its_story_says(tmp_path: Path):
+    page = (ROOT / "docs" / "how-to" / "write-an-alert.md").read_text()
+    rule, story = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (name,) = yaml.safe_load(story)["rule_files"]
+    (tmp_path / name).write_text(rule)
+    (tmp_path / "story.yaml").write_text(story)
+    promtool("test", "rules", str(tmp_path / "story.yaml"))
+    (alert,) = yaml.safe_load(rule)["groups"][0]["rules"]
+    assert named(alert["expr"])
+    assert named(alert["expr"]) - series(operator_metrics()) == set()

@@ -1,14 +1,17 @@
-"""Docs: links lead somewhere, and what pages say of the chart is so."""
+"""Docs: links lead somewhere, commands are commands, and what pages say of the chart is so."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from bench.judging import page as judged
 from tests.support.paths import ROOT
+
+from specdec.cli.main import specdec
 
 PAGES = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BENCHMARKS = ROOT / "docs" / "benchmarks.md"
@@ -19,6 +22,15 @@ VALUES = yaml.safe_load((ROOT / "charts/specdec-operator/values.yaml").read_text
 def test_links_lead_somewhere(page: Path):
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_of_the_cli_are_commands_with_such_options(page: Path):
+    for verb, words in re.findall(r"kubectl specdec ([a-z]+)([^\n`|;&#)]*)", page.read_text()):
+        command = specdec.get_command(click.Context(specdec), verb)
+        assert command is not None, verb
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
+        assert set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", words)) <= known, (verb, words)
 
 
 @pytest.mark.parametrize("name", ["install.md", "uninstall.md"])
