@@ -308,6 +308,8 @@ def short_of(now: Manifest, found: Essence, before: int, why: str) -> str:
     wanted = now.get("replicas", 1)
     if why in BAD_INPUT:
         wanted = min(wanted, before)
+    if why == "DrafterNotFound" and not before:
+        wanted = 0  # there is no other drafter to start with
     pods = [value[1] for key, value in found.items() if key.startswith("pod ")]
     return "" if pods == ["Serving"] * wanted else f"{pods} where {wanted} should serve"
 
