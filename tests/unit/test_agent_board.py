@@ -185,3 +185,13 @@ def test_the_lines_of_a_failure_are_left_out_first():
     kept = Status.model_validate_json(fitted(full))
     assert kept.failure == failure.model_copy(update={"lines": ()})
     assert set(kept.counters) == set(rows)
+
+
+def test_what_the_warm_up_said_is_left_out_before_news_is_cut():
+    status = worst((counters("serving"),))
+    status = status.model_copy(update={"message": "", "probe": None, "load": ""})
+    assert len(status.model_dump_json(by_alias=True, exclude_defaults=True)) > 2048 > len(fitted(status))
+    kept = Status.model_validate_json(fitted(status))
+    assert kept.warmup is not None
+    assert (kept.candidate, kept.warmup.message) == (status.candidate, "")
+    assert kept.warmup.speeds

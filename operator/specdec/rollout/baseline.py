@@ -30,9 +30,9 @@ def drafter_load(done: Pass) -> str:
     return shown.drafter_load if shown.drafter_load in said else next(iter(said), "")
 
 
-def _age(shown: WarmupStatus) -> tuple[float, int]:
-    """Rank by time; an agent with much to say leaves figures out that it said before (`engine.agent.board`)."""
-    return seconds(shown.at) or 0.0, len(shown.speeds)
+def _age(shown: WarmupStatus) -> tuple[float, int, int]:
+    """Rank by time; an agent with much to say leaves out what it said before (`engine.agent.board`)."""
+    return seconds(shown.at) or 0.0, len(shown.speeds), len(shown.message)
 
 
 def _shown(status: Status, found: WarmUp) -> WarmupStatus:

@@ -116,13 +116,15 @@ def with_report(status: Status, report: Counted | None) -> Status:
 def fitted(status: Status, limit: int = STATUS_BYTES) -> bytes:
     """Write the status within its limit.
 
-    The log lines of a failure go first, then long messages are cut, then goes the baseline, then the counters that matter least.
+    The log lines of a failure go first, then what the warm-up said, then long messages are cut, then goes the baseline,
+    then the counters that matter least.
     """
     rows = tuple(sorted(status.counters, key=lambda row: _weight(status, row)))
     brief = _without_lines(status)
-    terse = _terse(brief)
+    told = _without_old_news(brief)
+    terse = _terse(told)
     lean = _lean(terse)
-    for slim in (status, brief, terse, lean):
+    for slim in (status, brief, told, terse, lean):
         written = _written(slim.model_copy(update={"counters": rows}))
         if len(written) <= limit:
             return written
@@ -140,11 +142,18 @@ def _without_lines(status: Status) -> Status:
     return status.model_copy(update={"failure": status.failure.model_copy(update={"lines": ()})})
 
 
+def _without_old_news(status: Status) -> Status:
+    """Leave out what the warm-up said: whoever shows it has kept it, and what is new must not be cut for it."""
+    if status.warmup is None:
+        return status
+    return status.model_copy(update={"warmup": status.warmup.model_copy(update={"message": ""})})
+
+
 def _terse(status: Status) -> Status:
     """Cut what people read down to what fits; codes and numbers stay."""
     parts = {
         name: part.model_copy(update={"message": shortened(part.message, TERSE_CHARACTERS)})
-        for name in ("candidate", "failure", "probe", "warmup")
+        for name in ("candidate", "failure", "probe")
         if (part := getattr(status, name)) is not None
     }
     return status.model_copy(update={**parts, "message": shortened(status.message, TERSE_CHARACTERS)})
@@ -154,7 +163,7 @@ def _lean(status: Status) -> Status:
     """Leave out what stood in the first status of this start: whoever shows it has kept it."""
     warmup = status.warmup
     if warmup is not None:
-        warmup = warmup.model_copy(update={"per_position": (), "speeds": (), "message": ""})
+        warmup = warmup.model_copy(update={"per_position": (), "speeds": ()})
     return status.model_copy(update={"warmup": warmup, "load": ""})
 
 
