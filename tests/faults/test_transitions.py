@@ -53,6 +53,7 @@ def state(preflight: str = "True", pods: int = 1, **conditions: tuple[str, str])
         (state(pods=2, Stalled=("True", "DrafterRejected")), 2, ""),
         (state(pods=1, Stalled=("True", "ClaimNotFound")), 1, ""),
         (state(pods=0, Stalled=("True", "ClaimNotFound")), 1, "[] where 1 should serve"),
+        (state(pods=3, Stalled=("True", "ClaimNotFound")), 3, ""),
         (state(pods=0, Stalled=("True", "DrafterNotFound")), 0, ""),
         (state(pods=0, Stalled=("True", "DrafterNotFound")), 1, "[] where 2 should serve"),
         (state(pods=2, Stalled=("True", "ProgressDeadlineExceeded")), 2, transitions.ENDLESS),

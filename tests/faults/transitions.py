@@ -273,7 +273,7 @@ def missing(now: Manifest) -> bool:
 
 
 BAD_INPUT = ("ClaimNotFound", "ClaimAccessMode")
-"""Reasons of Stalled with which no engine can be started: those that serve go on."""
+"""Reasons of Stalled with which nothing of a spec is applied: what stands is left as it is."""
 
 
 def serving(state: Essence) -> int:
@@ -307,7 +307,7 @@ def short_of(now: Manifest, found: Essence, before: int, why: str) -> str:
     """Say which engines are missing, or are there and do not serve."""
     wanted = now.get("replicas", 1)
     if why in BAD_INPUT:
-        wanted = min(wanted, before)
+        wanted = before
     if why == "DrafterNotFound" and not before:
         wanted = 0  # there is no other drafter to start with
     pods = [value[1] for key, value in found.items() if key.startswith("pod ")]
