@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.agentpod import AgentPod
-from tests.support.engine import BUILD, START_SECONDS, Launch, models, start, tail
+from tests.support.engine import START_SECONDS, Launch, models, seeing, start, tail
 from tests.support.enginepod import engine_pod
-from tests.support.models import kimi, tower
 
 from bench.results import Row, measured
 from specdec.engine.protocol import CandidateState, Phase, Swap
@@ -40,7 +39,7 @@ class Started:
 def rows() -> list[Row]:
     """Start with the agent and without, in turns; keep the last pod to weigh."""
     # SGLang's own warm-up of a target with a vision tower is a picture, so all get one that sees.
-    target = kimi(BUILD / "models" / "kimi-sees", tower=tower())
+    target = seeing()
     silent, warmed, with_agent, memory = [], [], [], []
     for number in range(STARTS):
         silent.append(_alone(target, warms=False))

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageOps
 from tests.support.agentpod import AgentPod
-from tests.support.engine import BUILD, EngineSlot, models
+from tests.support.engine import EngineSlot, models, seeing
 from tests.support.enginepod import engine_pod, traffic
-from tests.support.models import answer, kimi, tower
+from tests.support.models import answer
 from tests.support.models.vision import BLUE, RED
 
 from specdec.engine.agent.prompts import image
@@ -28,7 +28,7 @@ TOKENS = 24
 def pod(slot: EngineSlot) -> Iterator[AgentPod]:
     slot.clear()
     drafters = models()["kimi"].parent
-    target = kimi(BUILD / "models" / "kimi-sees", tower=tower())
+    target = seeing()
     with tempfile.TemporaryDirectory(prefix="pod-") as folder:
         made = engine_pod(Path(folder), drafters)
         made.write_plan("good", target_path=str(target))

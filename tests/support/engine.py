@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.support.models import NAMES, make
+from tests.support.models import NAMES, kimi, make, tower
 
 from specdec.engine import loopback
 from specdec.engine.protocol import Counters, Drafting
@@ -229,6 +229,11 @@ class EngineSlot:
 def models() -> dict[str, Path]:
     """Make the tiny models, once per test run."""
     return make(BUILD / "models", NAMES)
+
+
+def seeing() -> Path:
+    """Make the target that sees, beside those of :func:`models`."""
+    return kimi(BUILD / "models" / "kimi-sees", tower=tower())
 
 
 def start(launch: Launch) -> Engine:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from specdec.acceptance.before import Predecessor
 from specdec.acceptance.deltas import deltas
-from specdec.acceptance.judge import ROLLOUT, STEADY, Case, Floor, Rival, verdict
+from specdec.acceptance.judge import ROLLOUT, STEADY, Case, Floor, verdict
 from specdec.acceptance.measure import SILENT_SECONDS, Ledger, Reading
 from specdec.acceptance.tally import Tally
 from specdec.acceptance.verdict import Doubt, Judgement, Verdict
@@ -23,6 +23,11 @@ PROBE_ANSWER_SECONDS = 30.0
 """A probe that was asked for this long ago and not answered is asked for again."""
 PROBE_FRESH_SECONDS = 600.0
 """What a probe showed holds for this long; while the suspicion lasts, another one is asked for."""
+ENGINES_SILENT = Verdict(
+    Judgement.UNKNOWN,
+    Doubt.ENGINES_SILENT.value,
+    f"no engine's agent answered for {SILENT_SECONDS:.0f} s: nothing is decided",
+)
 
 
 @dataclass(slots=True)
@@ -48,35 +53,30 @@ class Judge:
         done = deltas(before, self.ledger)
         self.beside = self.beside.fed(world, done, now)
         self.stopwatch = self.stopwatch.fed(world, done)
+        silent = bool(world.pods) and all(_silent(pod, now, self.since) for pod in world.pods)
+        served = serving(world)
         return {
-            record.name: self.stopwatch.judged(world, record, self._judged(world, record, now, self.since))
+            record.name: self.stopwatch.judged(
+                world, record, ENGINES_SILENT if silent else self._judged(world, record, now)
+            )
             for record in world.revisions
-            if record.name in serving(world)
+            if record.name in served
         }
 
-    def _judged(self, world: World, record: RevisionRecord, now: float, since: float) -> Verdict:
-        if world.pods and all(_silent(pod, now, since) for pod in world.pods):
-            message = f"no engine's agent answered for {SILENT_SECONDS:.0f} s: nothing is decided"
-            return Verdict(Judgement.UNKNOWN, Doubt.ENGINES_SILENT.value, message)
-        return judged(world, record, self.ledger, now, self.beside.rival(world, record))
-
-
-def judged(
-    world: World, record: RevisionRecord, ledger: Ledger, now: float, rival: Rival | None = None
-) -> Verdict:
-    """Judge one revision."""
-    steps = int(record.data.get("numSteps", 3))
-    return verdict(
-        Case(
-            seen=ledger.measure(record.name, steps, now),
-            floor=Floor.of(world.server.spec.acceptance, steps),
-            probes=probes(world, record),
-            levels=STEADY if steady(world, record) else ROLLOUT,
-            probe_id=asked_probe(world, record.name, now),
-            rival=rival,
-            predecessor=predecessor(world, record, ledger, steps, now),
+    def _judged(self, world: World, record: RevisionRecord, now: float) -> Verdict:
+        """Judge one revision."""
+        steps = int(record.data.get("numSteps", 3))
+        return verdict(
+            Case(
+                seen=self.ledger.measure(record.name, steps, now),
+                floor=Floor.of(world.server.spec.acceptance, steps),
+                probes=probes(world, record),
+                levels=STEADY if steady(world, record) else ROLLOUT,
+                probe_id=asked_probe(world, record.name, now),
+                rival=self.beside.rival(world, record),
+                predecessor=predecessor(world, record, self.ledger, steps, now),
+            )
         )
-    )
 
 
 def predecessor(
