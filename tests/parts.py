@@ -28,7 +28,18 @@ PARTS: dict[str, tuple[Command, ...]] = {
         (*PYTHON, "tests.supply"),
     ),
     "unit": (
-        ("pytest", "tests/unit", "tests/scenarios", "tests/faults", "tests/security", "-m", "not cluster"),
+        (
+            *(
+                "pytest",
+                "tests/unit",
+                "tests/scenarios",
+                "tests/faults",
+                "tests/security",
+                "-m",
+                "not cluster",
+            ),
+            *("--numprocesses", "auto", "--dist", "worksteal"),
+        ),
     ),
     "chart": ((*PROVIDE, "tools"), ("pytest", "tests/chart")),
     "engine": ((*PROVIDE, "engine"), ("pytest", "tests/engine", "-m", "not nightly")),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.gpu.exact import latent, maps, sampling, tiny
+from tests.gpu.kimi import kimi
 from tests.gpu.ladder import ladder
 from tests.gpu.memory import memory
 from tests.gpu.parallel import parallel, parallel_latent
@@ -25,7 +26,7 @@ from tests.gpu.wide import stock, wide
 Part = Callable[[Path, Rows], None]
 PARTS: dict[str, Part] = {
     part.__name__: part
-    for part in (tiny, maps, latent, sampling, ladder, memory, wide, stock, parallel, parallel_latent)
+    for part in (tiny, maps, latent, sampling, ladder, memory, wide, stock, kimi, parallel, parallel_latent)
 }
 """One GPU is enough for each but those of `parallel`, which take two."""
 

@@ -8,6 +8,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from tests.gpu.fatbin import thin
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SITE = "sglang-0.5.17.tar.xz"
@@ -23,6 +25,8 @@ cd "$WORK/ours"; export PYTHONUNBUFFERED=1 PYTHONPATH=$WORK/ours/operator:$WORK/
 exec python3 -m tests.gpu.lane "$OUT" "$@"
 """
 NOT_NEEDED = ("sglang/multimodal_gen", "sglang/test", "sglang/srt/rust_extensions", "cudnn", "cuda", "bin")
+FLASH = "flash_ops.abi3.so"
+KERNELS = ("sm90/common_ops.abi3.so", FLASH)
 WITH_SYMBOLS = ("xgrammar", "uvloop", "zstandard")
 """Packages whose libraries carry their debugging symbols."""
 
@@ -64,8 +68,9 @@ def _pack_site(archive: Path) -> None:
             for found in [site / name, *site.glob(f"{name}*")] if name == "nvidia_cudnn" else [site / name]:
                 shutil.rmtree(found, ignore_errors=True)
         for library in (site / "sgl_kernel").rglob("*.so"):
-            if "sm90/common_ops" not in library.as_posix():
+            if not library.as_posix().endswith(KERNELS):
                 library.unlink()
+        thin(site / "sgl_kernel" / FLASH)
         for library in (path for name in WITH_SYMBOLS for path in (site / name).rglob("*.so")):
             subprocess.run(["strip", "--strip-debug", str(library)], check=True)
         for library in site.rglob("*.a"):
