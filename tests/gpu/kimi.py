@@ -32,43 +32,47 @@ ON_ALL_CORES = {"NVCC_APPEND_FLAGS": "--split-compile=0 -Xptxas --split-compile=
 
 def kimi(out: Path, rows: Rows) -> None:
     """A plain server and one that drafts: what is computed beforehand, then speeds, orders and swaps."""
-    place = Path("kimi").absolute()
-    compiling = subprocess.Popen([sys.executable, "-c", KERNEL], env={**os.environ, **ON_ALL_CORES})
-    target = widened.target(place / "target")
-    folders = {name: widened.drafter(place / name, shape) for name, shape in SHAPES.items()}
+    target, folders = made(Path("kimi").absolute())
     servers = (
         Server("kimi-plain", 31500, target, None, OWN, ON_ALL_CORES),
         Server("kimi-drafting", 31510, target, folders["good"], OWN, ON_ALL_CORES),
     )
-    if compiling.wait():
-        raise RuntimeError("SGLang's INT4 kernel did not compile: its own words are above")
     with running(out, *servers) as (plain, drafting):
-        say(rows, "Kimi: drafting off decodes plainly", int(_off(drafting).report().plain), "1=yes")
-        _exact(plain, drafting, folders, rows)
+        say(
+            rows,
+            "Kimi: plain, answers other than computed",
+            check(plain, 1, drafting=False).tokens,
+            f"of {ASKED}",
+        )
+        there_and_back(drafting, folders, rows, "Kimi")
         _speeds(plain, drafting, rows)
         switches(drafting, rows)
-        _swaps(drafting, folders, rows)
+        swaps(drafting, folders, rows, "Kimi")
 
 
-def _exact(plain: Engine, drafting: Engine, folders: dict[str, Path], rows: Rows) -> None:
-    """Answers and drafts as computed: plain, off, on, through swaps to another token map and back."""
-    say(
-        rows,
-        "Kimi: plain, answers other than computed",
-        check(plain, 1, drafting=False).tokens,
-        f"of {ASKED}",
-    )
+def made(place: Path) -> tuple[Path, dict[str, Path]]:
+    """Write the target and the drafters of SHAPES, while SGLang's INT4 kernel compiles."""
+    compiling = subprocess.Popen([sys.executable, "-c", KERNEL], env={**os.environ, **ON_ALL_CORES})
+    target = widened.target(place / "target")
+    folders = {name: widened.drafter(place / name, shape) for name, shape in SHAPES.items()}
+    if compiling.wait():
+        raise RuntimeError("SGLang's INT4 kernel did not compile: its own words are above")
+    return target, folders
+
+
+def there_and_back(engine: Engine, folders: dict[str, Path], rows: Rows, where: str) -> None:
+    """Answers and drafts as computed, off and on, through swaps to another token map and back."""
     number = 0
     for name in ("good", "q70", "good"):
         if number:
-            swap(drafting, folders[name])
+            swap(engine, folders[name])
         for steps in (0, STEPS):
-            done(drafting, Steps(steps=steps))
-            found = check(drafting, SHAPES[name].quality, ASKED * number, drafting=steps > 0)
+            done(engine, Steps(steps=steps))
+            found = check(engine, SHAPES[name].quality, ASKED * number, drafting=steps > 0)
             number += 1
-            say(rows, f"Kimi: {name}, steps {steps}: answers, drafts other than computed",
+            say(rows, f"{where}: {name}, steps {steps}: answers, drafts other than computed",
                 found.tokens + found.drafts, f"of {2 * ASKED}", answers=found.tokens, drafts=found.drafts,
-                accept_length=round(found.accept_length, 4),
+                accept_length=round(found.accept_length, 4), plain=engine.report().plain,
                 computed=round(expected_accept_length(SHAPES[name].quality, steps), 4))  # fmt: skip
 
 
@@ -92,21 +96,17 @@ def _speeds(plain: Engine, drafting: Engine, rows: Rows) -> None:
                 n=len(speeds), spread=[round(min(speeds), 1), round(max(speeds), 1)])  # fmt: skip
 
 
-def _swaps(engine: Engine, folders: dict[str, Path], rows: Rows) -> None:
+def swaps(engine: Engine, folders: dict[str, Path], rows: Rows, where: str) -> None:
+    """The drafter of 1.9 GB swapped under load: the pause in which no token comes, and the time to stage it."""
     done(engine, Steps(steps=STEPS))
     with load(engine, 3) as clients:
         took = [swap(engine, folders[name]) for name in ("q70", "good", "q70", "good")]
-    say(rows, "Kimi: swap of 1.9 GB under load of 3: pause", max(pause for _, pause in took) * 1000, "ms", n=len(took),
+    say(rows, f"{where}: swap of 1.9 GB under load of 3: pause", max(pause for _, pause in took) * 1000, "ms", n=len(took),
         failed=len(clients.failed), answered=clients.answered)  # fmt: skip
     say(
         rows,
-        "Kimi: swap of 1.9 GB under load of 3: staging",
+        f"{where}: swap of 1.9 GB under load of 3: staging",
         max(staging for staging, _ in took),
         "s",
         n=len(took),
     )
-
-
-def _off(engine: Engine) -> Engine:
-    done(engine, Steps(steps=0))
-    return engine

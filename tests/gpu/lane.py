@@ -19,16 +19,29 @@ from tests.gpu.exact import latent, maps, sampling, tiny
 from tests.gpu.kimi import kimi
 from tests.gpu.ladder import ladder
 from tests.gpu.memory import memory
-from tests.gpu.parallel import parallel, parallel_latent
+from tests.gpu.parallel import parallel, parallel_kimi, parallel_latent
 from tests.gpu.rows import Rows
 from tests.gpu.wide import stock, wide
 
 Part = Callable[[Path, Rows], None]
 PARTS: dict[str, Part] = {
     part.__name__: part
-    for part in (tiny, maps, latent, sampling, ladder, memory, wide, stock, kimi, parallel, parallel_latent)
+    for part in (
+        tiny,
+        maps,
+        latent,
+        sampling,
+        ladder,
+        memory,
+        wide,
+        stock,
+        kimi,
+        parallel,
+        parallel_latent,
+        parallel_kimi,
+    )
 }
-"""One GPU is enough for each but those of `parallel`, which take two."""
+"""One GPU is enough for each but those whose name begins with `parallel`, which take two."""
 
 
 def main() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.gpu import kimi
 from tests.gpu.exact import ASKED, TOKENS, check, latents, prompts, there_and_back
 from tests.gpu.rows import Rows, say
 from tests.gpu.servers import Server, at_once, done, running, swap
 from tests.gpu.wide import make, swaps, switches
+from tests.support import models
 from tests.support.engine import STEPS, Engine
-from tests.support.models import KIMI_LATENT, DrafterShape, drafter, kimi
 
 from specdec.engine.loopback import Steps
 from specdec.engine.protocol import Source
@@ -21,10 +22,10 @@ TWO = ("--tp", "2", "--disable-custom-all-reduce")
 def parallel(out: Path, rows: Rows) -> None:
     """Swaps, on/off with plain decoding, counters and the strict load on two GPUs."""
     folder = Path("models-two").absolute()
-    kimi(folder / "kimi", KIMI_LATENT)
-    shapes = {"good": DrafterShape(), "q70": DrafterShape(quality=0.7, first_draft_id=100),
-              "renamed": DrafterShape(prefix="model.decoder.0")}  # fmt: skip
-    folders = {name: drafter(folder / name, shape) for name, shape in shapes.items()}
+    models.kimi(folder / "kimi", models.KIMI_LATENT)
+    shapes = {"good": models.DrafterShape(), "q70": models.DrafterShape(quality=0.7, first_draft_id=100),
+              "renamed": models.DrafterShape(prefix="model.decoder.0")}  # fmt: skip
+    folders = {name: models.drafter(folder / name, shape) for name, shape in shapes.items()}
     target, drafters = make("wide-b")
     servers = (
         Server("two-tiny", 31200, folder / "kimi", folders["good"], TWO),
@@ -45,6 +46,18 @@ def parallel_latent(out: Path, rows: Rows) -> None:
         there_and_back(engine, a, b, rows, "TP 2, ")
         _counters(engine, rows)
         _both_ranks(engine, "MLA drafter", rows)
+
+
+def parallel_kimi(out: Path, rows: Rows) -> None:
+    """Kimi-K2.5's architecture with its INT4 experts on two GPUs."""
+    target, folders = kimi.made(Path("kimi-two").absolute())
+    server = Server("two-kimi", 31520, target, folders["good"], (*kimi.OWN, *TWO), kimi.ON_ALL_CORES)
+    with running(out, server) as (engine,):
+        kimi.there_and_back(engine, folders, rows, "TP 2, Kimi")
+        _counters(engine, rows)
+        switches(engine, rows)
+        kimi.swaps(engine, folders, rows, "TP 2, Kimi")
+        _both_ranks(engine, "Kimi", rows)
 
 
 def _exact(engine: Engine, folders: dict[str, Path], rows: Rows) -> None:
