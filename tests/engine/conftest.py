@@ -7,8 +7,16 @@ from collections.abc import Iterator
 import pytest
 from tests.support import load
 from tests.support.engine import STEPS, Engine, EngineSlot, Launch
+from tests.support.leash import leash
 
 _prompts = load.prompts()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def leashed() -> Iterator[None]:
+    """Leave no engine behind, not even when the tests are killed."""
+    with leash():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -105,8 +105,8 @@ class Scene:
             **{"drafting": Drafting.ON, "dead": False, "degenerate": False, **options},
         )
 
-    async def probe(self, _: Any, *, identity: str, revision: str, prompts: Sequence[str]) -> Finding:
-        assert prompts
+    async def probe(self, _: Any, *, identity: str, revision: str, asked: Iterator[str]) -> Finding:
+        assert next(asked)
         self.steps_while_probing.append(self.slot.steps)
         await asyncio.sleep(self.probe_seconds)
         bad = revision in self.dead | self.few | self.degenerate

@@ -39,6 +39,16 @@ def test_when_more_calls_would_not_help(first, calls, expected):
     assert decided(Tally(calls=calls, first=first)) is expected
 
 
+@pytest.mark.parametrize(
+    ("first", "calls", "expected"),
+    [(4, 16, False), (5, 16, True), (15, 15, False), (0, 39, False), (2, 40, True)],
+)
+def test_fewer_calls_than_usual_can_only_say_that_it_drafts(first, calls, expected):
+    seen = Tally(calls=calls, first=first)
+    assert decided(seen, enough=16) is expected
+    assert drafts(seen, enough=16) is (expected and calls < 40)
+
+
 def verdict(chance: float, seed: int) -> bool:
     """Run a probe against a drafter with this chance of a right first token."""
     draw = random.Random(seed)

@@ -10,7 +10,7 @@ from specdec.engine.agent.loopback_client import Reply, RequestFailedError
 from specdec.engine.agent.prompts import PROMPTS, long
 from specdec.engine.agent.warmup import TOKENS, Baseline, Found, Spent, spent
 from specdec.engine.loopback import Outcome, Report, Steps
-from specdec.engine.protocol import Agreement, Counters, ProbeResult, Source, Speed
+from specdec.engine.protocol import Agreement, Counters, ProbeResult, Source, Speed, WarmUp
 
 PROBED = ProbeResult(id="warmup", revision="r", passed=True, accept_length="3.100", calls=40)
 
@@ -125,23 +125,36 @@ def baseline(
     return Baseline(engine, "r", 3, most_running, context, prompts, **more)  # type: ignore[arg-type]
 
 
+async def compared(asked: Baseline, *, seconds: float = 10) -> WarmUp:
+    return await asked.compare(PROBED, asked.comparable(), seconds=seconds)
+
+
 async def test_both_modes_get_the_same_prompts_in_an_order_that_favours_neither():
     engine = Engine()
-    warmed = await baseline(engine).compare(PROBED, seconds=10)
-    assert [steps for steps, _ in engine.trail] == [3] * 2 + [0] * 6 + [3] * 4
-    drafted = {prompt for steps, prompt in engine.trail if steps}
-    assert drafted == {prompt for steps, prompt in engine.trail if not steps}
-    assert len(drafted) == 4
+    warmed = await compared(baseline(engine))
+    assert [steps for steps, _ in engine.trail] == [3] * 4 + [0] * 5 + [3] * 2
+    drafted = [prompt for steps, prompt in engine.trail if steps]
+    plain = [prompt for steps, prompt in engine.trail if not steps]
+    assert drafted[:5] == plain
+    assert len(set(drafted)) == 6
     assert max(map(len, drafted)) > 2 * max(map(len, PROMPTS))
     assert engine.steps == 3
     assert [speed.batch for speed in warmed.speeds] == [1, 4]
     assert warmed.answers is Agreement.SAME
 
 
+async def test_the_comparison_asks_what_the_probe_asked_first():
+    engine = Engine()
+    finding, warmed = await baseline(engine).measure(10)
+    assert (finding.result.passed, warmed.answers) == (True, Agreement.SAME)
+    probed = [prompt for _, prompt in engine.trail[:4]]
+    assert engine.trail[-11:-3] == [(steps, prompt) for steps in (3, 0) for prompt in probed]
+
+
 async def test_requests_that_are_asked_one_at_a_time_share_the_tokens_of_one():
     engine = Engine()
-    await baseline(engine).compare(PROBED, seconds=10)
-    assert engine.tokens == [TOKENS // 2] * 4 + [TOKENS] * 8
+    await compared(baseline(engine))
+    assert engine.tokens == [TOKENS] * 8 + [TOKENS // 2] * 3
 
 
 @pytest.mark.parametrize(("below", "answers"), [(0.1, Agreement.SAME), (9.0, Agreement.DIFFERENT)])
@@ -150,30 +163,37 @@ async def test_answers_that_part_are_scored_together_and_judged_by_the_token_whe
 ):
     engine = Engine()
     engine.differs, engine.below = True, below
-    warmed = await baseline(engine).compare(PROBED, seconds=10)
+    warmed = await compared(baseline(engine))
     assert warmed.answers is answers
     assert engine.most_scoring == 4
-    assert ("drafting changed 6 of 6 greedy answers" in warmed.message) is (answers is Agreement.DIFFERENT)
+    assert ("drafting changed 5 of 5 greedy answers" in warmed.message) is (answers is Agreement.DIFFERENT)
 
 
 async def test_no_batch_is_larger_than_what_the_engine_runs_at_once():
-    warmed = await baseline(Engine(), most_running=1).compare(PROBED, seconds=10)
+    warmed = await compared(baseline(Engine(), most_running=1))
     assert [speed.batch for speed in warmed.speeds] == [1]
+
+
+async def test_an_engine_that_runs_one_at_a_time_compares_a_long_prompt_too():
+    engine = Engine()
+    await compared(baseline(engine, most_running=1))
+    assert [steps for steps, _ in engine.trail] == [3, 3, 0, 0]
+    assert len(engine.trail[-1][1]) > 2 * max(map(len, PROMPTS))
 
 
 async def test_a_short_context_has_no_long_prompt():
     engine = Engine()
-    await baseline(engine, context=128).compare(PROBED, seconds=10)
+    await compared(baseline(engine, context=128))
     assert max(len(prompt) for _, prompt in engine.trail) + TOKENS < 160
 
 
 async def test_the_users_prompts_are_asked_and_taken_again_where_there_are_too_few():
     engine = Engine()
-    await baseline(engine, prompts=("Translate this.",)).compare(PROBED, seconds=10)
+    await compared(baseline(engine, prompts=("Translate this.",)))
     short = [prompt for _, prompt in engine.trail if len(prompt) < 50]
     assert short
     assert all(prompt.endswith("] Translate this.") for prompt in short)
-    assert len({prompt for _, prompt in engine.trail}) == 4
+    assert len({prompt for _, prompt in engine.trail}) == 6
 
 
 @pytest.mark.parametrize(
@@ -220,14 +240,14 @@ async def test_no_time_left_asks_about_no_image_and_says_so():
 
 async def test_no_time_left_compares_nothing_and_says_so():
     engine = Engine()
-    warmed = await baseline(engine).compare(PROBED, seconds=0)
+    warmed = await compared(baseline(engine), seconds=0)
     assert warmed.speeds == ()
     assert "cut short" in warmed.message
     assert engine.steps == 3
 
 
 async def test_an_engine_without_token_ids_leaves_the_answers_unknown():
-    warmed = await baseline(Engine(ids=False)).compare(PROBED, seconds=10)
+    warmed = await compared(baseline(Engine(ids=False)))
     assert (warmed.answers, len(warmed.speeds)) == (Agreement.UNKNOWN, 2)
     assert "no token ids" in warmed.message
 

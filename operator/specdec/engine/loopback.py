@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from specdec.engine.protocol import Counters, Message
+from specdec.engine.message import Counters, Message
 
 COMMAND_KEY = "specdec_command"
 SECRET_HEADER = "x-specdec-secret"  # noqa: S105 - a header's name

@@ -14,11 +14,13 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from specdec.api.drafter import Layers
 from specdec.api.preflight import Preflight
+from specdec.engine.message import Counters, Drafting, Message, Source
+
+__all__ = ["Counters", "Drafting", "Message", "Source"]
 
 AGENT_PORT = 8701
 """Port of the agent's API."""
@@ -28,18 +30,6 @@ ENGINE_PORT = 30000
 
 PLAN_KEY = "plan.json"
 """Key of the launch plan in the ConfigMap `NAME-engine`, and the file's name below the plan mount."""
-
-
-class Message(BaseModel):
-    """Base of all messages: camelCase on the wire, frozen, tolerant of unknown fields."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        populate_by_name=True,
-        frozen=True,
-        extra="ignore",
-        use_attribute_docstrings=True,
-    )
 
 
 class Phase(StrEnum):
@@ -59,24 +49,6 @@ class Phase(StrEnum):
     """Not ready any more; streams in flight are finished."""
     FAILED = "Failed"
     """The last start failed; `reason` and `message` say why; the agent tries again with backoff."""
-
-
-class Drafting(StrEnum):
-    """Whether the engine drafts."""
-
-    ON = "On"
-    OFF = "Off"
-
-
-class Source(StrEnum):
-    """Whose requests a counter counts."""
-
-    TRAFFIC = "traffic"
-    """Users' requests that were admitted while this revision served."""
-    PROBE = "probe"
-    """The agent's own requests."""
-    CARRIED = "carried"
-    """Users' requests admitted under an older revision: their draft KV is not this drafter's own."""
 
 
 class Volume(Message):
@@ -216,38 +188,6 @@ class Answer(Message):
     accepted: bool
     reason: str = ""
     message: str = ""
-
-
-class Counters(Message):
-    """Sums since the engine's process started, for one revision, step count and source.
-
-    The unit of evidence is the request: the three cross sums give the cluster-robust variance of
-    `drafts / calls` (a ratio estimator over requests). Only requests with at least one verify call
-    count; a request that still runs is in `calls` and `correct`, not yet in `requests` and the cross sums.
-    """
-
-    revision: str
-    steps: int
-    source: Source
-    requests: int = 0
-    calls: int = 0
-    """Verify calls: one request in one verify batch with steps >= 1."""
-    correct: tuple[int, ...] = ()
-    """Correct drafts per position; their sum / calls + 1 is the accept length."""
-    tokens: int = 0
-    """Kept tokens of decode, with steps >= 0."""
-    seconds: str = "0"
-    """Sum over decode batches of wall seconds, decimal string."""
-    request_seconds: str = "0"
-    """Sum over decode batches of wall seconds x these requests in the batch: tokens / this is a request's speed."""
-    dd: int = 0
-    """Sum over finished requests of drafts^2."""
-    dc: int = 0
-    """Sum over finished requests of drafts * calls."""
-    cc: int = 0
-    """Sum over finished requests of calls^2."""
-    finished_drafts: int = 0
-    finished_calls: int = 0
 
 
 class CandidateState(StrEnum):

@@ -19,7 +19,7 @@ from specdec.engine.agent.jobs import Jobs, SupersededError
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError
 from specdec.engine.agent.mode import Mode
 from specdec.engine.agent.probe import probe
-from specdec.engine.agent.prompts import PROMPTS
+from specdec.engine.agent.prompts import PROMPTS, endless
 from specdec.engine.agent.times import now_text
 from specdec.engine.protocol import (
     Answer,
@@ -312,7 +312,7 @@ class Candidacy:
                 self.slot.loopback,
                 identity=identity,
                 revision=self.serving.overlay.drafter.revision,
-                prompts=self._prompts,
+                asked=endless(self._prompts),
             )
         finally:
             if self._mode.now is Drafting.OFF:

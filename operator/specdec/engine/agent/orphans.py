@@ -28,7 +28,11 @@ def strays(run_dir: Path, proc: Path = PROC) -> set[int]:
 
     A process that sets its title, as SGLang's scheduler does, overwrites its environment; its launcher does not.
     """
-    mark = f"{RUN_DIR}={run_dir}/".encode()
+    return carrying(f"{RUN_DIR}={run_dir}/", os.getpgrp(), proc)
+
+
+def carrying(mark: str, spared: int, proc: Path = PROC) -> set[int]:
+    """List the processes with a variable in their environment that begins so, and their groups but for the spared one."""
     marked, groups = set(), dict[int, int]()
     for entry in proc.iterdir():
         if not entry.name.isdigit():
@@ -39,9 +43,9 @@ def strays(run_dir: Path, proc: Path = PROC) -> set[int]:
             environment = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if any(variable.startswith(mark) for variable in environment):
+        if any(variable.startswith(mark.encode()) for variable in environment):
             marked.add(pid)
-    theirs = {groups[pid] for pid in marked} - {os.getpgrp()}
+    theirs = {groups[pid] for pid in marked} - {spared}
     return marked | {pid for pid, group in groups.items() if group in theirs}
 
 
@@ -50,7 +54,11 @@ def end_strays(run_dir: Path, seconds: float = END_SECONDS) -> set[int]:
 
     An agent that is killed alone leaves SGLang running, which nobody supervises any more.
     """
-    found = strays(run_dir)
+    return end(strays(run_dir), seconds)
+
+
+def end(found: set[int], seconds: float = END_SECONDS) -> set[int]:
+    """Kill processes and wait until they are gone, at most so long; returns them."""
     for pid in found:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)

@@ -67,16 +67,18 @@ def tail(first: int, calls: int) -> float:
     return max(0.0, 1 - below)
 
 
-def drafts(seen: Tally) -> bool:
+def drafts(seen: Tally, enough: int = ENOUGH_CALLS) -> bool:
     """Whether the drafter drafts: enough calls, and more right than chance gives."""
-    return seen.calls >= ENOUGH_CALLS and tail(seen.first, seen.calls) < SURPRISE
+    return seen.calls >= enough and tail(seen.first, seen.calls) < SURPRISE
 
 
-def decided(seen: Tally) -> bool:
-    """Whether more calls would hardly change the answer."""
+def decided(seen: Tally, enough: int = ENOUGH_CALLS) -> bool:
+    """Whether more calls would hardly change the answer; fewer than the usual number can only say that it drafts."""
+    if drafts(seen, enough):
+        return True
     if seen.calls < ENOUGH_CALLS:
         return False
-    return drafts(seen) or seen.first <= CHANCE * seen.calls or seen.calls >= MOST_CALLS
+    return seen.first <= CHANCE * seen.calls or seen.calls >= MOST_CALLS
 
 
 def degenerate(text: str) -> bool:

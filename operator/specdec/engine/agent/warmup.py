@@ -1,9 +1,10 @@
 """The warm-up: first VERIFY, then the same requests with drafting and without, for a first baseline of this start.
 
-The first half (`probe`) reaches VERIFY and finds that the drafter drafts. Then each batch size is asked with
-drafting and without, in the order on, off, off, on, so that a machine that gets warm or slow favours neither.
-Speeds are of the plugin's counters; the answers of both modes must be the same (`equality`). A target that sees
-is asked about one image.
+The first half (`probe`) reaches VERIFY and finds that the drafter drafts; a target that sees is asked about one
+image meanwhile. Then each batch size is asked with drafting and without, in the order on, off, off, on, so that a
+machine that gets warm or slow favours neither. The prompts are those of the probe's first requests, so that most of
+them are in the prefix cache. Speeds are of the plugin's counters; the answers of both modes must be the same
+(`equality`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from specdec.engine.agent.board import shortened
 from specdec.engine.agent.equality import agreement, parting
 from specdec.engine.agent.loopback_client import EngineUnreachableError, OrderRefusedError, RequestFailedError
 from specdec.engine.agent.probe import probe
-from specdec.engine.agent.prompts import IMAGE_PROMPT, LONGEST_PROMPT, image, long, marked
+from specdec.engine.agent.prompts import IMAGE_PROMPT, LONGEST_PROMPT, endless, image, long, marked
 from specdec.engine.agent.times import now_text
 from specdec.engine.agent.verdict import degenerate
 from specdec.engine.loopback import Steps
@@ -41,7 +42,9 @@ REFUSAL_CHARACTERS = 170
 """Of what SGLang says of a request that it refuses."""
 BATCHES = (1, 4)
 FEWEST = 2
-"""Requests of the smallest batch: one alone would rest on one prompt's habit."""
+"""Requests of the smallest batch with drafting: one alone would rest on one prompt's habit. Plain decoding has none."""
+ENOUGH = 16
+"""Verify calls after which the probe may pass: with those of the comparison they are more than any other probe's."""
 TOKENS = 24
 """Of each answer: enough for a baseline, and little beside the start of any model."""
 BASELINE_SECONDS = 60.0
@@ -160,33 +163,43 @@ class Baseline:
         EngineUnreachableError, OrderRefusedError
             The plugin gives no report, or drafting could not be switched on again.
         """
-        until, drafts = time.monotonic() + seconds, self.steps > 0
-        finding = await probe(
-            self.loopback,
-            identity="warmup",
-            revision=self.revision,
-            prompts=self.prompts,
-            drafting=drafts,
-            seconds=seconds,
-            at_once=min(max(BATCHES), self.most_running),
-            max_tokens=TOKENS,
-        )
+        until, drafts, prompts = time.monotonic() + seconds, self.steps > 0, self.comparable()
+        looking = asyncio.create_task(self._blindness(min(seconds, BASELINE_SECONDS))) if self.sees else None
+        try:
+            finding = await probe(
+                self.loopback,
+                identity="warmup",
+                revision=self.revision,
+                asked=itertools.chain(prompts, endless(self.prompts)),
+                drafting=drafts,
+                seconds=seconds,
+                at_once=self.batches[-1],
+                enough=ENOUGH,
+            )
+            blind = await looking if looking and finding.answered else None
+        finally:
+            if looking:
+                looking.cancel()
         warmup = WarmUp.model_validate(finding.result.model_dump())
         if drafts and finding.result.passed:
-            warmup = await self.compare(finding.result, seconds=max(0.0, until - time.monotonic()))
-        if self.sees and finding.answered:
-            warmup = await self._look(warmup, max(0.0, until - time.monotonic()))
+            left = max(0.0, until - time.monotonic())
+            warmup = await self.compare(finding.result, prompts, seconds=left)
+        if blind is not None:
+            warmup = noting(warmup, blind).model_copy(update={"images": not blind})
         return finding, warmup
 
-    async def _look(self, warmup: WarmUp, seconds: float) -> WarmUp:
-        """Ask about an image: the vision tower's kernels are then ready before a user needs them."""
-        said = await self._blindness(min(seconds, BASELINE_SECONDS))
-        if said:
-            log.warning("warm-up: %s", said)
-        return noting(warmup, said).model_copy(update={"images": not said})
+    @property
+    def batches(self) -> list[int]:
+        """Batch sizes, smallest first."""
+        return sorted({min(batch, self.most_running) for batch in BATCHES})
 
     async def _blindness(self, seconds: float) -> str:
-        """Say what became of a request with an image if it was not answered with words."""
+        """Ask about an image, so that the vision tower is ready before a user needs it; say what became of it if no words came."""
+        if said := await self._look(seconds):
+            log.warning("warm-up: %s", said)
+        return said
+
+    async def _look(self, seconds: float) -> str:
         if seconds <= 0:
             return "images were not checked, as no time was left: raise engine.warmupSeconds"
         try:
@@ -207,7 +220,7 @@ class Baseline:
             return f"a request with an image was answered with {said}"
         return ""
 
-    async def compare(self, probed: ProbeResult, *, seconds: float) -> WarmUp:
+    async def compare(self, probed: ProbeResult, prompts: Sequence[str], *, seconds: float) -> WarmUp:
         """Compare drafting with none for at most so long, and leave drafting on.
 
         Raises
@@ -218,7 +231,7 @@ class Baseline:
         found = Found()
         try:
             async with asyncio.timeout(min(seconds, BASELINE_SECONDS)):
-                await self._all_rounds(found)
+                await self._all_rounds(found, prompts)
                 await self._answers(found)
         except TimeoutError:
             found.message = (
@@ -232,25 +245,38 @@ class Baseline:
             await self._draft(self.steps)
         return found.warmed(probed)
 
-    async def _all_rounds(self, found: Found) -> None:
-        batches = sorted({min(batch, self.most_running) for batch in BATCHES})
-        prompts = self._prompts(max(*batches, FEWEST))
-        small, others = batches[0], batches[1:]
-        rounds = [(small, True), *((batch, False) for batch in batches), *((batch, True) for batch in others)]
+    async def _all_rounds(self, found: Found, prompts: Sequence[str]) -> None:
+        large, *others = reversed(self.batches)
+        asked, further = prompts[: self._most], prompts[self._most :]
+        # The way back to drafting empties the prefix cache: the long prompt is asked before it.
+        rounds = [
+            *((large, drafts, asked) for drafts in (True, False)),
+            *((batch, False, further[:batch]) for batch in others),
+            *((batch, True, further) for batch in others),
+        ]
         before = await self._settled(drafts=True)
-        for (batch, drafts), (_, next_drafts) in zip(rounds, (*rounds[1:], (0, True)), strict=True):
-            found.replies[batch, drafts] = await self._ask(prompts[: max(batch, FEWEST)], batch)
+        for (batch, drafts, texts), (_, next_drafts, _) in zip(
+            rounds, (*rounds[1:], (0, True, ())), strict=True
+        ):
+            found.replies[batch, drafts] = await self._ask(texts, batch)
             after = await self._settled(drafts=next_drafts)
             found.speeds[batch, drafts] = (after[drafts] - before[drafts]).speed
             found.drafted, before = after[True], after
 
-    def _prompts(self, count: int) -> list[str]:
-        """Several domains, the last one long; the same ones for both modes, so that answers can be compared."""
+    @property
+    def _most(self) -> int:
+        """Prompts of the largest batch."""
+        return max(self.batches[-1], FEWEST)
+
+    def comparable(self) -> list[str]:
+        """Prompts of the largest batch, of several domains and the last one long, then of the others: for both modes the same."""
         # A token is a character at least: such a prompt and its answer fit into half the context.
         characters = min(LONGEST_PROMPT, self.context // 2 - TOKENS)
-        own = list(itertools.islice(itertools.cycle(self.prompts), count))
-        texts = [*own[: count - 1], long(characters)] if characters > max(map(len, own)) else own
-        return [marked(text) for text in texts]
+        own = itertools.cycle(self.prompts)
+        asked = list(itertools.islice(own, self._most - 1))
+        last = long(characters) if characters > max(map(len, self.prompts)) else next(own)
+        further = itertools.islice(own, FEWEST if len(self.batches) > 1 else 0)
+        return [marked(text) for text in (*asked, last, *further)]
 
     async def _settled(self, *, drafts: bool) -> dict[bool, Spent]:
         """Order the next mode and read both modes' counters: what the scheduler had under way is booked before it takes an order."""
@@ -263,7 +289,7 @@ class Baseline:
         await self.loopback.settled(number, seconds=ORDER_SECONDS)
 
     async def _ask(self, prompts: Sequence[str], batch: int) -> list[Reply]:
-        # Fewer requests than FEWEST at once share the tokens of one.
+        # Requests of which fewer than FEWEST are asked at once share the tokens of one.
         tokens = TOKENS * batch // max(batch, FEWEST)
         chat = partial(self.loopback.chat, max_tokens=tokens, seconds=BASELINE_SECONDS)
         return await at_most(batch, [partial(chat, prompt) for prompt in prompts])
@@ -274,7 +300,7 @@ class Baseline:
         pairs = [
             pair
             for batch in batches
-            for pair in zip(found.replies[batch, True], found.replies[batch, False], strict=True)
+            for pair in zip(found.replies[batch, True], found.replies[batch, False], strict=False)
         ]
         if not all(on.tokens and off.tokens for on, off in pairs):
             found.message = "answers were not compared: this SGLang returns no token ids of a chat"

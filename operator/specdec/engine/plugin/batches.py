@@ -15,11 +15,11 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
+from specdec.engine.message import Source
 from specdec.engine.plugin.admission import generation_of
 from specdec.engine.plugin.counters import Drafted, Key, Tally
 from specdec.engine.plugin.hooks import Hook, Patch
 from specdec.engine.plugin.state import Engine, engine
-from specdec.engine.protocol import Source
 
 
 class Stamp(NamedTuple):

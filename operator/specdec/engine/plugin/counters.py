@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from specdec.engine.protocol import Counters, Source
+from specdec.engine.message import Counters, Source
 
 
 class Key(NamedTuple):

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from specdec.engine.message import Drafting
 from specdec.engine.plugin import admission, plain_decode
 from specdec.engine.plugin.hooks import Hook, Patch
 from specdec.engine.plugin.refusal import RefusedError, refuse_start
 from specdec.engine.plugin.state import Engine, engine
-from specdec.engine.protocol import Drafting
 
 _PARAMS = "sglang.srt.speculative.adaptive_spec_params.AdaptiveSpeculativeParams"
 

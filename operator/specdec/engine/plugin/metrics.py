@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from specdec.engine.message import Counters
     from specdec.engine.plugin.counters import Table
-    from specdec.engine.protocol import Counters
 
 log = logging.getLogger("specdec")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from specdec.engine import loopback
-from specdec.engine.protocol import Drafting
+from specdec.engine.message import Drafting
 
 
 @dataclass(frozen=True)

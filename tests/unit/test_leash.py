@@ -1,0 +1,53 @@
+"""Tests that are killed leave no engine behind."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+from tests.support.leash import MARK, leash
+
+SECONDS = 30
+SLEEPER = "import time; print(flush=True); time.sleep(600)"
+RUN = f"""
+import subprocess, sys
+from tests.support.leash import leash
+
+with leash():
+    command = [sys.executable, "-c", {SLEEPER!r}]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    started.stdout.readline()
+    print(started.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+def ended(process: int) -> bool:
+    """Wait until a process has ended, a bounded time."""
+    return bool(select.select([process], [], [], SECONDS)[0])
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGTERM, None], ids=["killed", "told to end", "over"]
+)
+def test_what_a_run_started_in_a_session_of_its_own_ends_with_it(number: signal.Signals | None):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", RUN], text=True, start_new_session=True, **pipes) as run:
+        started = os.pidfd_open(int(run.stdout.readline()))
+        try:
+            if number is not None:
+                run.send_signal(number)
+            run.communicate(timeout=SECONDS)
+            assert ended(started)
+        finally:
+            os.close(started)
+
+
+def test_nothing_that_is_started_later_is_marked():
+    with leash():
+        assert MARK in os.environ
+    assert MARK not in os.environ
