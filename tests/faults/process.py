@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.faults.engines import Session
 from tests.faults.network import Channel, Fault
 from tests.faults.stream import LATE_NEWS_SECONDS, NEWS_SECONDS, Garbage, Stream
-from tests.support.guardedapi import Request, request
+from tests.support.guardedapi import request
 
 from specdec.controller import main, watches
 from specdec.controller.clock import Clock
@@ -34,15 +35,22 @@ class _Response:
     def __init__(self, status: int, body: Any, news: Stream | None = None) -> None:
         self.status, self._text = status, b"<html>" if status == 0 else json.dumps(body).encode()
         self.status = self.status or 200
-        self.response = news or Garbage()
+        self._news = news or Garbage()
+
+    @property
+    def content(self) -> Stream | Garbage:
+        return self._news
 
     async def read(self) -> bytes:
         return self._text
 
+    def close(self) -> None:
+        self._news.close()
+
 
 @dataclass
 class Connection:
-    """What `Kube` asks of the client library, through the network."""
+    """What `Kube` sends its requests by, through the network."""
 
     process: Process
 
@@ -50,12 +58,11 @@ class Connection:
     def world(self) -> World:
         return self.process.world
 
-    async def param_serialize(self, method: str, path: str, **parts: Any) -> tuple[Any, ...]:
-        query = dict(parts["query_params"])
-        return request(method, path, query), query, None
-
-    async def call_api(self, asked: Request, query: dict[str, str], _headers: None, given: Any) -> _Response:
-        body = json.loads(given if isinstance(given, str) else json.dumps(given))
+    async def send(
+        self, method: str, path: str, given: Mapping[str, str], _headers: Any, sent: bytes | None
+    ) -> _Response:
+        query = dict(given)
+        asked, body = request(method, path, query), json.loads(sent or b"null")
 
         async def deliver() -> _Response:
             before = self.world.server.version

@@ -21,10 +21,6 @@ LATE_NEWS_SECONDS = 5.0
 class Garbage:
     """What is no watch."""
 
-    @property
-    def content(self) -> Garbage:
-        return self
-
     async def iter_any(self) -> AsyncIterator[bytes]:
         yield b"<html>\n"
 
@@ -33,7 +29,7 @@ class Garbage:
 
 
 class Stream:
-    """What the client library's response is for a watch."""
+    """What comes as the content of the answer to a watch."""
 
     def __init__(self, process: Process, resource: str, query: dict[str, str]) -> None:
         self._process, self._server, self._network = process, process.world.server, process.world.network
@@ -41,10 +37,6 @@ class Stream:
         self._after = int(query.get("resourceVersion", "0"))
         self._end = asyncio.get_running_loop().time() + float(query["timeoutSeconds"])
         self._more, self._late, self._cut = asyncio.Event(), list[bytes](), False
-
-    @property
-    def content(self) -> Stream:
-        return self
 
     def close(self) -> None:
         """It is left."""

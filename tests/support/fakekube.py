@@ -41,7 +41,7 @@ class FakeKube:
         return copy.deepcopy(self.objects.get((kind.kind, namespace, name)))
 
     async def list(
-        self, kind: Kind, namespace: str = "", label: str = "", limit: int = 0, fields: str = ""
+        self, kind: Kind, namespace: str = "", label: str = "", fields: str = ""
     ) -> list[Manifest]:
         return [
             copy.deepcopy(item)
@@ -50,11 +50,11 @@ class FakeKube:
         ]
 
     async def pages(
-        self, kind: Kind, namespace: str = "", label: str = ""
+        self, kind: Kind, namespace: str = "", label: str = "", fields: str = ""
     ) -> AsyncIterator[tuple[str, list[Manifest]]]:
         """All on one page."""
         version = max((int(item["metadata"]["resourceVersion"]) for item in self.objects.values()), default=0)
-        yield str(version), await self.list(kind, namespace, label)
+        yield str(version), await self.list(kind, namespace, label, fields)
 
     async def try_watch(self, kind: Kind, namespace: str = "", label: str = "") -> None:
         """Nothing is forbidden here."""

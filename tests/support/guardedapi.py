@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,41 +64,38 @@ def allows(given: Iterable[Grant], request: Request) -> bool:
     )
 
 
-class _Stream:
-    def close(self) -> None:
-        """A watch is left."""
-
-
 class _Response:
-    response = _Stream()
-
     def __init__(self, status: int, body: dict[str, Any]) -> None:
         self.status, self.body = status, body
 
     async def read(self) -> bytes:
         return json.dumps(self.body).encode()
 
+    def close(self) -> None:
+        """A watch is left."""
+
 
 class GuardedApi:
-    """What `specdec.controller.kube.Kube` asks of the client library."""
+    """What `specdec.controller.kube.Kube` sends its requests by."""
 
     def __init__(self, given: list[Grant]) -> None:
         self.given = given
         self.asked: list[Request] = []
 
-    async def param_serialize(self, method: str, path: str, **parts: Any) -> tuple[Request, None, None]:
-        return request(method, path, dict(parts["query_params"])), None, None
-
-    async def call_api(self, asked: Request, _url: None, _headers: None, body: Any) -> _Response:
-        body = json.loads(body) if isinstance(body, str) else body
+    async def send(
+        self, method: str, path: str, query: Mapping[str, str], _headers: Any, sent: bytes | None
+    ) -> _Response:
+        asked, body = request(method, path, query), json.loads(sent or b"null")
         self.asked.append(asked)
         if not allows(self.given, asked):
             return _Response(403, {"message": f"{asked.resource} is forbidden: User cannot {asked.verb}"})
         found = body if isinstance(body, dict) and "metadata" in body else {"metadata": {"name": asked.name}}
-        return _Response(200, {"items": []} if asked.verb == "list" else found)
+        return _Response(
+            200, {"metadata": {"resourceVersion": "1"}, "items": []} if asked.verb == "list" else found
+        )
 
 
-def request(method: str, path: str, query: dict[str, str]) -> Request:
+def request(method: str, path: str, query: Mapping[str, str]) -> Request:
     """Read a request from its line."""
     root = max((root for root in _GROUPS if path.startswith(f"{root}/")), key=len)
     parts = path.removeprefix(f"{root}/").split("/")

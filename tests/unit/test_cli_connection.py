@@ -93,7 +93,7 @@ class Api(BaseHTTPRequestHandler):
         elif self.path.endswith("/missing"):
             self._answer(404, {"message": "not found"})
         else:
-            self._answer(200, {"items": []})
+            self._answer(200, {"metadata": {"resourceVersion": "1"}, "items": []})
 
     do_GET = do_PATCH = _do  # noqa: N815
 

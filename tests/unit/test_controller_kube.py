@@ -12,9 +12,17 @@ from kubernetes.aio import client
 from tests.support.controllerparts import KEY, pod, server
 from tests.support.fakekube import FakeKube
 
-from specdec.controller import access, keys
+from specdec.controller import access, keys, lease, watches
+from specdec.controller.connection import Connection
 from specdec.controller.kinds import CLAIM, LEASE, POD, SERVICE
-from specdec.controller.kube import ConflictError, ForbiddenError, Kube, KubeError
+from specdec.controller.kube import (
+    CONNECT_SECONDS,
+    REQUEST_SECONDS,
+    ConflictError,
+    ForbiddenError,
+    Kube,
+    KubeError,
+)
 from specdec.controller.observe import pod_view
 from specdec.controller.store import Store
 from specdec.controller.watchdog import Watchdog
@@ -43,7 +51,7 @@ async def api() -> AsyncIterator[tuple[Api, Kube]]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = runner.addresses[0][1]
-    kube = Kube(client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{port}")))
+    kube = Kube(Connection(client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{port}"))))
     yield answers, kube
     await kube.close()
     await runner.cleanup()
@@ -70,9 +78,11 @@ async def test_a_delete_names_the_very_object(api: tuple[Api, Kube]):
 
 async def test_a_list_asks_for_labelled_objects_and_says_their_kind(api: tuple[Api, Kube]):
     answers, kube = api
-    answers.body = {"items": [{"metadata": {"name": "a"}}]}
-    (found,) = await kube.list(POD, "", "specdec.dev/server", limit=1)
-    assert answers.asked[0][1] == "/api/v1/pods?labelSelector=specdec.dev/server&limit=1"
+    answers.body = {"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": "a"}}]}
+    (found,) = await kube.list(POD, "", "specdec.dev/server", "metadata.name=a")
+    assert answers.asked[0][1] == (
+        "/api/v1/pods?limit=500&labelSelector=specdec.dev/server&fieldSelector=metadata.name%3Da"
+    )
     assert (found["kind"], found["apiVersion"]) == ("Pod", "v1")
 
 
@@ -89,7 +99,9 @@ async def test_a_watch_is_left_as_soon_as_it_has_begun():
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    kube = Kube(client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")))
+    kube = Kube(
+        Connection(client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")))
+    )
     async with asyncio.timeout(5):
         await kube.try_watch(POD, "", "specdec.dev/server")
     await kube.close()
@@ -137,10 +149,32 @@ async def test_what_is_not_there_is_none(api: tuple[Api, Kube]):
 
 
 async def test_no_answer_is_a_sentence(api: tuple[Api, Kube]):
-    kube = Kube(client.ApiClient(client.Configuration(host="http://127.0.0.1:1")))
+    kube = Kube(Connection(client.ApiClient(client.Configuration(host="http://127.0.0.1:1"))))
     with pytest.raises(KubeError, match=r"list pods in the cluster failed: "):
         await kube.list(POD)
     await kube.close()
+
+
+async def test_an_attempt_to_connect_that_nobody_answers_is_given_up():
+    def silent() -> asyncio.Protocol:
+        return asyncio.Protocol()
+
+    deaf = await asyncio.get_running_loop().create_server(silent, "127.0.0.1", 0)
+    port = deaf.sockets[0].getsockname()[1]
+    # What listens takes the connection, and says nothing when TLS is asked for.
+    api = client.ApiClient(client.Configuration(host=f"https://127.0.0.1:{port}"))
+    kube = Kube(Connection(api, connect_seconds=0.01))
+    async with asyncio.timeout(REQUEST_SECONDS / 2):
+        with pytest.raises(KubeError, match="list pods in the cluster failed: ConnectionTimeoutError"):
+            await kube.list(POD)
+    await kube.close()
+    deaf.close()
+
+
+def test_what_was_tried_in_vain_is_tried_again_within_two_seconds_of_an_api_servers_return():
+    assert CONNECT_SECONDS + max(watches.RETRY_SECONDS, lease.REGAIN_SECONDS) <= 2.0
+    # The second packet of an attempt goes out after a second, and its answer must still be heard.
+    assert CONNECT_SECONDS > 1.0
 
 
 async def test_the_signing_key_is_made_once():
@@ -174,7 +208,7 @@ async def test_a_key_that_is_none_is_named():
 
 async def test_a_kind_that_may_not_be_listed_is_named_and_left_out(caplog: pytest.LogCaptureFixture):
     class Narrow(FakeKube):
-        async def list(self, kind: Any, namespace: str = "", label: str = "", limit: int = 0) -> Any:
+        async def list(self, kind: Any, namespace: str = "", label: str = "", fields: str = "") -> Any:
             if kind is SERVICE:
                 raise ForbiddenError("specdec-operator may not list services in the cluster", 403)
             return []

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from tests.support.controllerparts import KEY, UID, Parts, calm, child, pod, server, status
 
-from specdec.api.v1alpha1 import SpecDecodeServerStatus
+from specdec.api.v1alpha1 import AcceptanceStatus, SpecDecodeServerStatus
 from specdec.controller.kube import ForbiddenError
+from specdec.controller.status import NUMBER_SECONDS
 from specdec.engine.protocol import Answer, Confirm, DrafterRef, Promote, Rollback, Swap
 from specdec.rollout.world import AgentCommand, Event, Evidence, Plan, World
 
@@ -86,6 +87,28 @@ async def test_news_wake_the_loop_before_its_time():
     await asyncio.sleep(1)
     task.cancel()
     assert [round(at) for at in passes] == [0, 10]
+
+
+async def test_a_number_that_moved_lately_is_written_though_nothing_more_is_heard():
+    shown = ["2.0"]
+
+    def planner(world: World, evidence: Evidence, now: float) -> Plan:
+        acceptance = AcceptanceStatus(verdict="Healthy", accept_length=shown[0])
+        return Plan(
+            (), status=SpecDecodeServerStatus(phase="Serving", acceptance=acceptance), requeue_after=300
+        )
+
+    parts = Parts(planner)
+    parts.add(server())
+    loop = parts.loop()
+    task = asyncio.create_task(loop.run())
+    await asyncio.sleep(10)
+    shown[0] = "3.0"
+    loop.wake()
+    await asyncio.sleep(NUMBER_SECONDS + 20)
+    task.cancel()
+    written = parts.kube.objects["SpecDecodeServer", *KEY]["status"]
+    assert written["acceptance"]["acceptLength"] == "3.0"
 
 
 async def test_a_failing_pass_is_repeated_with_a_growing_delay_of_at_most_30_s():

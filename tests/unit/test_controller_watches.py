@@ -11,6 +11,7 @@ from kubernetes.aio import client
 from tests.support.controllerparts import KEY, pod
 
 from specdec.controller import watches
+from specdec.controller.connection import Connection
 from specdec.controller.kinds import CHILDREN, POD
 from specdec.controller.kube import GoneError, Kube, KubeError
 from specdec.controller.store import Key, Store
@@ -166,7 +167,9 @@ async def kube() -> AsyncIterator[tuple[Kube, list[str], list[bytes]]]:
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    found = Kube(client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")))
+    found = Kube(
+        Connection(client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")))
+    )
     yield found, asked, lines
     await found.close()
     await runner.cleanup()

@@ -140,7 +140,7 @@ class Ledger:
     def _state(self, uid: str, window: Window, now: float) -> PodState:
         if window.state is PodState.IMPOSSIBLE:
             return window.state
-        return PodState.SILENT if now - self.heard[uid][1] > SILENT_SECONDS else window.state
+        return PodState.SILENT if float(now) - self.heard[uid][1] > SILENT_SECONDS else window.state
 
 
 def _booted(window: Window, boot: str) -> Window:

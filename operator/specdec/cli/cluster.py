@@ -63,6 +63,7 @@ async def connect(where: Where) -> Cluster:
     """Connect as the kubeconfig says, its credential plugins included."""
     from kubernetes.aio import client, config
 
+    from specdec.controller.connection import Connection
     from specdec.controller.kube import Caller, Kube
 
     file = where.kubeconfig or None
@@ -76,7 +77,7 @@ async def connect(where: Where) -> Cluster:
         current = next(item for item in contexts if item["name"] == where.context)
     namespace = where.namespace or current["context"].get("namespace") or "default"
     you = Caller("kubectl-specdec", "you", "ask whoever grants roles in this cluster")
-    return Cluster(Kube(client.ApiClient(configuration), you), namespace)
+    return Cluster(Kube(Connection(client.ApiClient(configuration)), you), namespace)
 
 
 def in_cluster(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:

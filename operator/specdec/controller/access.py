@@ -1,6 +1,6 @@
 """What the operator's role lacks, found before anything is watched: each gap is one sentence.
 
-It tries to list one object of each kind, and to watch. (An access review would be a write to the API server, and at rest
+It tries to list no object of each kind, and to watch. (An access review would be a write to the API server, and at rest
 the operator writes nothing.) Verbs that write show themselves when they are used.
 """
 
@@ -10,7 +10,7 @@ import asyncio
 import logging
 
 from specdec.controller.kinds import CHILDREN, SPEC_DECODE_SERVER, Kind, Need
-from specdec.controller.kube import ForbiddenError, Kube, KubeError
+from specdec.controller.kube import NOTHING, ForbiddenError, Kube, KubeError
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ async def _refusal(kube: Kube, kind: Kind, namespaces: tuple[str, ...]) -> str:
     """Say why a kind can't be listed or watched; "" if it can."""
     for namespace in namespaces or ("",):
         try:
-            await kube.list(kind, namespace, kind.label, limit=1)
+            await kube.list(kind, namespace, kind.label, NOTHING)
             await kube.try_watch(kind, namespace, kind.label)
         except ForbiddenError as error:
             return str(error)

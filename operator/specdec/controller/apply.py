@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from specdec.controller.agents import AgentError, Agents
 from specdec.controller.clock import Clock
@@ -100,7 +100,7 @@ class Applier:
 
     async def _settle(self, manifests: list[Manifest], uid: str) -> list[str]:
         """Apply what a server consists of, unless all of it stands as the last pass left it; returns what failed."""
-        wanted = json.dumps(manifests)
+        wanted = to_json(manifests)
         if self._settled == hash((wanted, *map(self._version, manifests))):
             return []
         failed, versions = await self._objects(manifests, uid)

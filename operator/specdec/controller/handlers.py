@@ -16,11 +16,10 @@ import kopf
 from typing_extensions import override
 
 from specdec.controller.kinds import SPEC_DECODE_SERVER
+from specdec.controller.kube import CONNECT_SECONDS
 from specdec.controller.store import Store
 from specdec.controller.watches import DEAF_SECONDS, RETRY_SECONDS, WATCH_SECONDS, Wake, take
 
-CONNECT_SECONDS = 2.0
-"""An attempt to connect that takes longer is given up: the next one is heard as soon as somebody listens again."""
 LIST_SECONDS = 30.0
 """Kopf's list of all servers; kopf itself would wait five minutes for an API server that stands still."""
 

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 from kubernetes.aio import client, config
+from pydantic_core import from_json, to_json
 
 from specdec.controller import metrics
+from specdec.controller.connection import Connection
 from specdec.controller.kinds import KINDS, Kind
 from specdec.resources.labels import OPERATOR
 
 REQUEST_SECONDS = 10.0
 """Deadline of one request: a pass never hangs on a half-open connection."""
+CONNECT_SECONDS = 1.5
+"""An attempt to connect that takes longer is given up: the next one is heard as soon as somebody listens again.
+
+A packet that asks for a connection is sent again after 1 s, and then not before 3 s (RFC 6298, 2.1 and 5.5): more
+time would only be waited. So whoever comes back is asked at most 1 s, or the pause before the next attempt, later.
+"""
+NOTHING = "metadata.name=-"
+"""Field selector that no object fits: for whoever asks whether it may ask."""
 PAGE = 500
 """Objects of one answer: a list of thousands is never in memory as a whole."""
 
@@ -47,25 +56,23 @@ class GoneError(KubeError):
 class Kube:
     """What the controller asks of the API server."""
 
-    def __init__(self, api: client.ApiClient, caller: Caller | None = None) -> None:
-        self._api = api
+    def __init__(self, connection: Connection, caller: Caller | None = None) -> None:
+        self._connection = connection
         self._caller = caller or THE_OPERATOR
 
     @classmethod
     async def connect(cls) -> Kube:
         """Connect with the pod's service account, or with the kubeconfig of a terminal."""
         configuration = client.Configuration()
-        # Proxies of the environment are for the world outside; looking them up takes two threads a request.
-        configuration.client_session_kwargs = {"trust_env": False}
         try:
             config.load_incluster_config(client_configuration=configuration)
         except config.ConfigException:
             await config.load_kube_config(client_configuration=configuration)
-        return cls(client.ApiClient(configuration))
+        return cls(Connection(client.ApiClient(configuration), CONNECT_SECONDS))
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._api.close()
+        await self._connection.close()
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """Read one object; None if there is none."""
@@ -77,7 +84,7 @@ class Kube:
             raise
 
     async def pages(
-        self, kind: Kind, namespace: str = "", label: str = ""
+        self, kind: Kind, namespace: str = "", label: str = "", fields: str = ""
     ) -> AsyncIterator[tuple[str, list[Manifest]]]:
         """List the objects of a namespace, or of all, in pages: the version of the whole list, and one page.
 
@@ -88,6 +95,7 @@ class Kube:
         """
         query, head = {"limit": str(PAGE)}, {"apiVersion": kind.api_version, "kind": kind.kind}
         query |= {"labelSelector": label} if label else {}
+        query |= {"fieldSelector": fields} if fields else {}
         while True:
             found = await self._call("list", kind, namespace, query=query)
             yield found["metadata"]["resourceVersion"], [{**head, **item} for item in found["items"]]
@@ -96,17 +104,10 @@ class Kube:
                 return
 
     async def list(
-        self, kind: Kind, namespace: str = "", label: str = "", limit: int = 0, fields: str = ""
+        self, kind: Kind, namespace: str = "", label: str = "", fields: str = ""
     ) -> list[Manifest]:
-        """List the objects of a namespace, or of all."""
-        query = {"labelSelector": label} if label else {}
-        if limit:
-            query["limit"] = str(limit)
-        if fields:
-            query["fieldSelector"] = fields
-        found = await self._call("list", kind, namespace, query=query)
-        head = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return [{**head, **item} for item in found["items"]]
+        """Join the pages of a list that is short."""
+        return [item async for _, page in self.pages(kind, namespace, label, fields) for item in page]
 
     async def watch(
         self, kind: Kind, namespace: str, label: str, *, version: str, seconds: int
@@ -127,10 +128,10 @@ class Kube:
                 if response.status >= 400:
                     raise what.error(response.status, await response.read())
             try:
-                async for line in _lines(response.response.content.iter_any()):
+                async for line in _lines(response.content.iter_any()):
                     yield what.event(line)
             finally:
-                response.response.close()
+                response.close()
 
     async def try_watch(self, kind: Kind, namespace: str = "", label: str = "") -> None:
         """Begin a watch and leave it at once.
@@ -140,8 +141,7 @@ class Kube:
         KubeError
             It may not be watched.
         """
-        # No object has this name: nothing is sent that nobody reads.
-        query = {"watch": "true", "fieldSelector": "metadata.name=-", "timeoutSeconds": "1"}
+        query = {"watch": "true", "fieldSelector": NOTHING, "timeoutSeconds": "1"}
         await self._call("watch", kind, namespace, query=query | ({"labelSelector": label} if label else {}))
 
     async def create(
@@ -212,7 +212,7 @@ class Kube:
         if status >= 400:
             raise what.error(status, text)
         try:
-            parsed: Manifest = json.loads(text)
+            parsed: Manifest = from_json(text)
         except ValueError:
             raise KubeError(f"{what.words} was answered with {status} and what is no JSON") from None
         return parsed
@@ -224,28 +224,26 @@ class Kube:
         async with what.carried(), asyncio.timeout(REQUEST_SECONDS):
             response = await self._begin(verb, what, query, body)
             if what.verb == "watch" and response.status < 400:
-                response.response.close()  # it began, which was the question; it would not end by itself
+                response.close()  # it began, which was the question; it would not end by itself
                 return response.status, b"{}"
-            text: bytes = await response.read()
+            text = await response.read()
         if _METHODS[verb] != "GET":
             metrics.API_WRITES.labels(verb=what.verb, kind=what.kind.kind, code=str(response.status)).inc()
         return response.status, text
 
-    async def _begin(self, verb: str, what: Ask, query: dict[str, str], body: Manifest | None = None) -> Any:
+    async def _begin(
+        self, verb: str, what: Ask, query: dict[str, str], body: Manifest | None = None
+    ) -> aiohttp.ClientResponse:
         """Send a request; returns the response, whose text is still to be read."""
-        method, url, headers, *_ = await self._api.param_serialize(
-            _METHODS[verb],
-            what.kind.path(what.namespace, what.name, what.subresource),
-            query_params=list(query.items()),
-            header_params={
-                "Accept": "application/json",
-                "User-Agent": self._caller.agent,
-                "Content-Type": _BODIES.get(verb, "application/json"),
-            },
-            auth_settings=["BearerToken"],
-        )
-        # Plain already, so nothing has to be made plain; and the client writes only JSON itself.
-        return await self._api.call_api(method, url, headers, json.dumps(body) if verb == "create" else body)
+        headers = {
+            "Accept": "application/json",
+            "User-Agent": self._caller.agent,
+            "Content-Type": _BODIES.get(verb, "application/json"),
+        }
+        path = what.kind.path(what.namespace, what.name, what.subresource)
+        # Letters beyond ASCII escaped: bodies are read as YAML, too, which takes some of them only so.
+        sent = None if body is None else to_json(body, ensure_ascii=True)
+        return await self._connection.send(_METHODS[verb], path, query, headers, sent)
 
 
 _METHODS = {
@@ -325,12 +323,12 @@ class Ask:
     def event(self, line: bytes) -> Manifest:
         """Read one event of a watch."""
         try:
-            event: Manifest = json.loads(line)
+            event: Manifest = from_json(line)
             kind, found = event["type"], event["object"]
         except (ValueError, KeyError, TypeError):
             raise KubeError(f"{self.words} was answered with what is no event") from None
         if kind == "ERROR":
-            raise self.error(int(found.get("code", 0)), json.dumps(found).encode())
+            raise self.error(int(found.get("code", 0)), to_json(found))
         return event
 
     def forbidden(self) -> str:
@@ -341,7 +339,7 @@ class Ask:
     def error(self, status: int, text: bytes) -> KubeError:
         """Error of an answer."""
         try:
-            said = str(json.loads(text).get("message", ""))
+            said = str(from_json(text).get("message", ""))
         except ValueError:
             said = text.decode(errors="replace")
         if status == 403 and "is forbidden: User" in said:

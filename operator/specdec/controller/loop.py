@@ -14,6 +14,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
 from specdec.controller import metrics
@@ -25,9 +26,10 @@ from specdec.controller.kube import ConflictError, KubeError
 from specdec.controller.observe import named_claims, observed, world
 from specdec.controller.poller import Poller
 from specdec.controller.report import unanswered, with_failures
-from specdec.controller.status import StatusWriter
+from specdec.controller.status import NUMBER_SECONDS, StatusWriter
 from specdec.controller.store import Key, Store
 from specdec.controller.wakeup import Wakeup
+from specdec.rollout.now import Now
 from specdec.rollout.world import Evidence, Plan, Settings, World
 
 log = logging.getLogger(__name__)
@@ -126,7 +128,7 @@ class ServerLoop:
         if not self.may_decide():
             return [LOST], 0.0
         seen = await self._observe()
-        now = self.clock.now()
+        now = Now(self.clock.now())
         evidence = self.judge.evidence(seen, now)
         plan = self.planner(seen, evidence, now)
         self.poller.set_interval(self.key, plan.poll_seconds)
@@ -141,7 +143,7 @@ class ServerLoop:
         await self.status.write(seen.server, status)
         for event in plan.events:
             await self.events.post(seen.server.model_dump(include={"metadata"}), event)
-        return carried.failed, plan.requeue_after
+        return carried.failed, min(plan.requeue_after, NUMBER_SECONDS if self.status.owes else inf)
 
     async def _observe(self) -> World:
         server = observed(self.key, self.store)

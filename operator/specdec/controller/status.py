@@ -108,6 +108,8 @@ class StatusWriter:
     kube: Kube
     store: Store
     clock: Clock
+    owes: bool = False
+    """Whether a number has moved that is not written yet: nothing may be heard that would bring the next pass."""
     _written: float = field(default=float("-inf"))
 
     async def write(self, seen: SpecDecodeServer, status: SpecDecodeServerStatus) -> bool:
@@ -123,11 +125,13 @@ class StatusWriter:
             return False
         new = rendered(status)
         now = self.clock.monotonic()
-        if not due(live.get("status", {}), new, now - self._written):
+        old = live.get("status", {})
+        self.owes = moved(old, new)
+        if not due(old, new, now - self._written):
             return False
         # The version that the pass has seen: what it decided may not hold for a newer one.
         metadata = {key: seen.metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")}
         manifest = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": new}
         self.store.answered(await self.kube.apply(manifest, "status"))
-        self._written = now
+        self._written, self.owes = now, False
         return True

@@ -7,12 +7,13 @@ pods all but how they are.
 
 from __future__ import annotations
 
-import json
 import sys
 import zlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from pydantic_core import from_json, to_json
 
 from specdec.controller.kinds import CHILDREN, KINDS, POD, SPEC_DECODE_SERVER, Kind
 from specdec.resources.labels import OPERATOR
@@ -56,7 +57,7 @@ class Kept(NamedTuple):
         """Read it."""
         if not isinstance(self.content, bytes):
             return self.content
-        parsed: Manifest = json.loads(zlib.decompressobj(zdict=self.like).decompress(self.content))
+        parsed: Manifest = from_json(zlib.decompressobj(zdict=self.like).decompress(self.content))
         return parsed
 
 
@@ -65,7 +66,7 @@ def _text(manifest: Manifest) -> bytes:
     if "managedFields" in metadata:
         ours = [entry for entry in metadata["managedFields"] if entry.get("manager") == OPERATOR]
         manifest = {**manifest, "metadata": {**metadata, "managedFields": ours}}
-    return json.dumps(manifest, separators=(",", ":")).encode()
+    return to_json(manifest)
 
 
 def _packed(text: bytes, like: bytes) -> bytes:

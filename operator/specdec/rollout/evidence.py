@@ -190,5 +190,6 @@ def _latest(pod: PodView, record: RevisionRecord) -> ProbeResult | None:
 
 
 def _silent(pod: PodView, now: float, since: float) -> bool:
-    heard_at = max(since, pod.created) if pod.heard_at is None else pod.heard_at
-    return now - heard_at > SILENT_SECONDS
+    if pod.heard_at is None:
+        return now - max(since, pod.created) > SILENT_SECONDS
+    return float(now) - pod.heard_at > SILENT_SECONDS

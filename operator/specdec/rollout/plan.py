@@ -15,6 +15,7 @@ from specdec.rollout import events, history, pace, requests, restarts, revisions
 from specdec.rollout.aim import Aim, choose
 from specdec.rollout.inputs import Finding, findings
 from specdec.rollout.launch import held, next_plan, order, unjudged
+from specdec.rollout.now import Now
 from specdec.rollout.outcomes import settled
 from specdec.rollout.passing import Pass
 from specdec.rollout.scene import Scene, living_candidate
@@ -24,11 +25,21 @@ TRIAL_POLL_SECONDS = 0.5
 REST_POLL_SECONDS = 5.0
 TRIAL_PASS_SECONDS = 1.0
 REST_PASS_SECONDS = 30.0
+"""With something found amiss: claims are not watched."""
+LONGEST_REST_SECONDS = 300.0
+"""With nothing amiss and no deadline ahead: a look that should find nothing."""
 
 
 def plan(world: World, evidence: Evidence, now: float) -> Plan:
-    """Decide what should be done now."""
+    """Decide what should be done now, and when to look again though nothing is heard."""
+    now = Now.at(now)
     found = findings(world, now)
+    made = _planned(world, evidence, now, found)
+    ahead = REST_PASS_SECONDS if found else max(REST_PASS_SECONDS, now.holds)
+    return replace(made, requeue_after=min(made.requeue_after, ahead))
+
+
+def _planned(world: World, evidence: Evidence, now: float, found: tuple[Finding, ...]) -> Plan:
     blocked = any(finding.blocks for finding in found)
     records, desired = wished(world, blocked=blocked)
     records, answer = requests.handled(records, requests.pending(world), world, desired.name, now)
@@ -117,7 +128,7 @@ def _worded(done: Pass) -> Plan:
     busy = _busy(done)
     look = pace.next_look(done.scene, done.aim)
     poll = TRIAL_POLL_SECONDS if busy else REST_POLL_SECONDS
-    again = TRIAL_PASS_SECONDS if busy else REST_PASS_SECONDS
+    again = TRIAL_PASS_SECONDS if busy else LONGEST_REST_SECONDS
     return Plan(
         objects=(),
         commands=done.commands,

@@ -67,7 +67,7 @@ def lost(scene: Scene, pod: PodView) -> bool:
     """Whether a pod that should have ended hangs on a lost node."""
     if not pod.deleting or pod.deleting_since is None:
         return False
-    silent = pod.heard_at is None or scene.now - pod.heard_at > max(SILENT_SECONDS, LOST_SECONDS)
+    silent = pod.heard_at is None or float(scene.now) - pod.heard_at > max(SILENT_SECONDS, LOST_SECONDS)
     return silent and scene.now - pod.deleting_since > LOST_SECONDS
 
 

@@ -87,7 +87,8 @@ class Scene:
 
     def heard(self, pod: PodView) -> bool:
         """Whether the agent spoke lately."""
-        return pod.heard_at is not None and self.now - pod.heard_at <= SILENT_SECONDS
+        # Who asks the agents tells of silence: it is no deadline.
+        return pod.heard_at is not None and float(self.now) - pod.heard_at <= SILENT_SECONDS
 
     @property
     def ever_served(self) -> bool:
