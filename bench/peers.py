@@ -38,12 +38,15 @@ UNIT = {
 
 def argo_runs() -> list[Outcome]:
     """Measure every setting with every drafter."""
-    controllers.build()
     controllers.crds()
     found = []
     _fresh()
-    with tempfile.TemporaryDirectory(prefix="peers-") as folder, controllers.running(NAMESPACE, Path(folder)):
-        objects = [*services(NAMESPACE), analysis(NAMESPACE, FAST), analysis(NAMESPACE, STANDARD)]
+    with (
+        tempfile.TemporaryDirectory(prefix="peers-") as folder,
+        controllers.running(NAMESPACE, Path(folder)) as prometheus,
+    ):
+        analyses = [analysis(NAMESPACE, one, prometheus.address) for one in (FAST, STANDARD)]
+        objects = [*services(NAMESPACE), *analyses]
         apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
         for setting in SETTINGS:
             for drafter in DRAFTERS:

@@ -8,8 +8,6 @@ from typing import Any
 
 from tests.support.engine import PROFILE, STEPS
 
-from bench.argo.controllers import PROMETHEUS
-
 IMAGE = "localhost/specdec-engine-cpu:dev"
 NAME, PREVIEW = "engine", "engine-preview"
 FLOOR = 2.2
@@ -58,8 +56,8 @@ def services(namespace: str) -> list[Manifest]:
     return [_object("v1", "Service", namespace, name, spec) for name in (NAME, PREVIEW)]
 
 
-def analysis(namespace: str, setting: Analysis) -> Manifest:
-    """Build the template: tokens over verify calls of the pods with a hash, in a window."""
+def analysis(namespace: str, setting: Analysis, prometheus: str) -> Manifest:
+    """Build the template, which asks the Prometheus at an address: tokens over verify calls of the pods with a hash, in a window."""
     # The name has a colon or an underscore, depending on what the scraper and the engine agreed on.
     query = " / ".join(
         f'sum(increase({{__name__=~"sglang[:_]{name}_total",hash="{{{{args.hash}}}}"}}[{setting.window}s]))'
@@ -72,7 +70,7 @@ def analysis(namespace: str, setting: Analysis) -> Manifest:
         "failureLimit": setting.failure_limit,
         "initialDelay": f"{setting.delay}s",
         "failureCondition": f"result[0] < {FLOOR}",
-        "provider": {"prometheus": {"address": PROMETHEUS, "query": query}},
+        "provider": {"prometheus": {"address": f"http://{prometheus}", "query": query}},
     }
     spec = {"args": [{"name": "hash"}], "metrics": [metric]}
     return _object("argoproj.io/v1alpha1", "AnalysisTemplate", namespace, setting.name, spec)

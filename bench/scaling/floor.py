@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 
 from bench.scaling.apiserver import TOKEN
+from bench.scaling.following import followed
 from bench.scaling.objects import APPLY, SERVERS, Template
 from specdec.api.base import API_VERSION, KIND
 
@@ -57,17 +58,12 @@ class Floor:
             await answer.read()
 
     async def run(self) -> None:
-        """List, then watch for ever."""
-        workers = [asyncio.create_task(self.work()) for _ in range(WORKERS)]
-        async with self._session.get(URL + SERVERS) as answer:
-            listed = await answer.json()
-        for item in listed["items"]:
-            self.take(item)
-        query = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
-        async with self._session.get(URL + SERVERS, params=query) as answer:
-            async for line in answer.content:
-                self.take(json.loads(line)["object"])
-        await asyncio.gather(*workers)
+        """List and watch for ever, or until a worker fails."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(WORKERS):
+                tasks.create_task(self.work())
+            async for found in followed(self._session, URL + SERVERS):
+                self.take(found)
 
 
 async def main() -> None:

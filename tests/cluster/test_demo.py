@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.demo.figures import Result
 from tests.demo.story import NAMESPACE, SERVER, Story, clean_up
-from tests.support.metrics import DASHBOARDS, expressions, named, rules
-from tests.support.prometheus import Prometheus
+from tests.support.kubectl import wait_for
+from tests.support.metrics import DASHBOARDS, RULES, expressions, named, rules
+from tests.support.prometheus import Prometheus, monitored
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 QUERIES = [query for path in DASHBOARDS for query in expressions(json.loads(path.read_text()))]
@@ -35,7 +37,10 @@ SILENT = {
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """Scrape operator and engine from before the story's first line."""
-    with Prometheus(tmp_path_factory.mktemp("prometheus")) as running:
+    with Prometheus(tmp_path_factory.mktemp("prometheus"), monitored(), rules=RULES) as running:
+        what = "its first scrape of an operator that leads"
+        wait_for(what, 60, lambda: running.ever("specdec_leader == 1"))
+        running.begin = time.time()
         yield running
 
 

@@ -28,6 +28,24 @@ def test_a_bad_candidate_touches_one_engine_only(three):
     three.then.serves("v1").swaps("v4", 1).quiet()
 
 
+def test_figures_are_of_a_candidate_on_whichever_engine_it_serves(three):
+    cluster = three.cluster
+    first = cluster.pods["kimi-0"].agent
+    first.restart(cluster.launch_plan)  # so that another engine takes the candidate
+    three.when.drafter("v2").time(20)
+    three.then.serves("v2", pods=1).serves("v1", pods=2)
+    assert first.serving == first.promoted
+    assert cluster.status.acceptance.revision == cluster.status.candidate.revision
+
+
+def test_figures_are_of_all_engines_that_serve_the_drafter(three):
+    three.cluster.hard_traffic = {"kimi-0": 0.8}
+    three.when.time(900)
+    on_the_first, on_the_others = (sum(chance**k for k in range(4)) for chance in (0.8 * 0.8, 0.8))
+    pooled = (on_the_first + 2 * on_the_others) / 3
+    assert float(three.cluster.status.acceptance.accept_length) == pytest.approx(pooled, abs=0.12)
+
+
 def test_a_pod_that_joins_during_a_trial_starts_with_the_promoted_drafter(three):
     three.when.drafter("v2").time(10).spec(replicas=4).time(6)
     three.then.serves("v2", pods=1).serves("v1", pods=3)

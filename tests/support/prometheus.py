@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes the cluster as the chart's PodMonitors say, by way of the API server's proxy."""
+"""A real Prometheus that scrapes pods of the cluster by way of the API server's proxy: as the chart's PodMonitors say, or as asked."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,40 +21,57 @@ from typing import Any, Self
 import yaml
 from tests.support.chart import EXAMPLE_VALUES, of_kind, render, tool
 from tests.support.kubectl import KUBECONFIG, kubectl, wait_for
-from tests.support.metrics import RULES
 
 SCRAPE_SECONDS = 5
+Manifest = dict[str, Any]
 
 
-def targets(monitor: dict[str, Any], pods: list[dict[str, Any]], address: str) -> list[dict[str, Any]]:
-    """Name what a PodMonitor selects, with the labels that the Prometheus operator gives: namespace, pod, container.
+@dataclass(frozen=True)
+class Job:
+    """What is scraped under one name."""
 
-    Debian's Prometheus is built without the discovery of Kubernetes, so it reads this from a file. The API
-    server stands in front of every pod.
-    """
+    name: str
+    places: Callable[[Manifest], list[Manifest]]
+    """Labels of each place to scrape in a running pod; `__metrics_path__` is where the API server serves it."""
+    honor_labels: bool = False
+
+
+def monitored() -> list[Job]:
+    """Read the jobs out of the chart's PodMonitors."""
+    made = render(EXAMPLE_VALUES, {"metrics": {"podMonitor": {"enabled": True}}})
+    return [
+        Job(
+            monitor["metadata"]["name"],
+            lambda pod, monitor=monitor: selected(monitor, pod),  # type: ignore[misc]
+            monitor["spec"]["podMetricsEndpoints"][0].get("honorLabels", False),
+        )
+        for monitor in of_kind(made, "PodMonitor")
+    ]
+
+
+def selected(monitor: Manifest, pod: Manifest) -> list[Manifest]:
+    """Name what a PodMonitor selects of a pod, with the labels that the Prometheus operator gives: namespace, pod, container."""
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
-    wanted = monitor["spec"]["selector"]["matchLabels"].items()
-    found = []
-    for pod in pods:
-        metadata = pod["metadata"]
-        if pod["status"].get("phase") != "Running" or not wanted <= metadata.get("labels", {}).items():
-            continue
-        place = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
-        found += [
-            {
-                "targets": [address],
-                "labels": {
-                    "__metrics_path__": f"{place}:{port['containerPort']}/proxy{endpoint['path']}",
-                    "namespace": metadata["namespace"],
-                    "pod": metadata["name"],
-                    "container": container["name"],
-                },
-            }
-            for container in pod["spec"]["containers"]
-            for port in container.get("ports", ())
-            if port.get("name") == endpoint["port"]
-        ]
-    return found
+    metadata = pod["metadata"]
+    if not monitor["spec"]["selector"]["matchLabels"].items() <= metadata.get("labels", {}).items():
+        return []
+    return [
+        {
+            "__metrics_path__": proxied(pod, port["containerPort"], endpoint["path"]),
+            "namespace": metadata["namespace"],
+            "pod": metadata["name"],
+            "container": container["name"],
+        }
+        for container in pod["spec"]["containers"]
+        for port in container.get("ports", ())
+        if port.get("name") == endpoint["port"]
+    ]
+
+
+def proxied(pod: Manifest, port: int, path: str) -> str:
+    """Path of a pod's page behind the API server, which stands in front of every pod."""
+    metadata = pod["metadata"]
+    return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}:{port}/proxy{path}"
 
 
 def api_server(folder: Path) -> dict[str, Any]:
@@ -73,14 +92,16 @@ def api_server(folder: Path) -> dict[str, Any]:
 
 
 class Prometheus:
-    """Runs while the block does; `ever` asks it."""
+    """Runs while the block does; `ever` asks it.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Debian's Prometheus is built without the discovery of Kubernetes, so it reads its targets from files.
+    """
+
+    def __init__(
+        self, folder: Path, jobs: list[Job], *, seconds: int = SCRAPE_SECONDS, rules: Path | None = None
+    ) -> None:
+        self.folder, self.jobs, self.seconds, self.rules = folder, jobs, seconds, rules
         self.api = api_server(folder)
-        self.monitors = of_kind(
-            render(EXAMPLE_VALUES, {"metrics": {"podMonitor": {"enabled": True}}}), "PodMonitor"
-        )
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -89,22 +110,8 @@ class Prometheus:
         self.finder = threading.Thread(target=self._find, daemon=True)
 
     def __enter__(self) -> Self:
-        """Start it and wait until it has scraped what is there."""
-        config = {
-            "global": {"scrape_interval": f"{SCRAPE_SECONDS}s"},
-            "rule_files": [str(RULES)],
-            "scrape_configs": [
-                {
-                    "job_name": monitor["metadata"]["name"],
-                    "honor_labels": monitor["spec"]["podMetricsEndpoints"][0].get("honorLabels", False),
-                    "scheme": "https",
-                    "tls_config": self.api["tls"],
-                    "file_sd_configs": [{"files": [str(self._file(monitor))]}],
-                }
-                for monitor in self.monitors
-            ],
-        }
-        (self.folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
+        """Start it and wait until it answers."""
+        (self.folder / "prometheus.yaml").write_text(yaml.safe_dump(self._config()))
         self._look()
         with (self.folder / "log").open("w") as log:
             self.process = subprocess.Popen(
@@ -119,7 +126,6 @@ class Prometheus:
             )
         self.finder.start()
         wait_for("Prometheus to be ready", 30, self._ready)
-        wait_for("its first scrape of an operator that leads", 60, lambda: self.ever("specdec_leader == 1"))
         self.begin = time.time()
         return self
 
@@ -132,21 +138,41 @@ class Prometheus:
         self.process.terminate()
         self.process.wait(timeout=30)
 
-    def _file(self, monitor: dict[str, Any]) -> Path:
-        return self.folder / f"{monitor['metadata']['name']}.json"
+    def _config(self) -> Manifest:
+        timing = f"{self.seconds}s"
+        return {
+            "global": {"scrape_interval": timing, "scrape_timeout": timing},
+            "rule_files": [str(self.rules)] if self.rules else [],
+            "scrape_configs": [
+                {
+                    "job_name": job.name,
+                    "honor_labels": job.honor_labels,
+                    "scheme": "https",
+                    "tls_config": self.api["tls"],
+                    "file_sd_configs": [{"files": [str(self._file(job))]}],
+                }
+                for job in self.jobs
+            ],
+        }
+
+    def _file(self, job: Job) -> Path:
+        return self.folder / f"{job.name}.json"
 
     def _find(self) -> None:
         """Look for pods as often as they are scraped."""
-        while not self.ended.wait(SCRAPE_SECONDS):
+        while not self.ended.wait(self.seconds):
             self._look()
 
     def _look(self) -> None:
         """Write the targets of now; Prometheus sees a file change by itself."""
         pods = json.loads(kubectl("get", "pods", "-A", "-o", "json"))["items"]
-        for monitor in self.monitors:
-            fresh = self._file(monitor).with_suffix(".new")
-            fresh.write_text(json.dumps(targets(monitor, pods, self.api["address"])))
-            fresh.rename(self._file(monitor))
+        running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+        for job in self.jobs:
+            places = [labels for pod in running for labels in job.places(pod)]
+            targets = [{"targets": [self.api["address"]], "labels": labels} for labels in places]
+            fresh = self._file(job).with_suffix(".new")
+            fresh.write_text(json.dumps(targets))
+            fresh.rename(self._file(job))
 
     def _ready(self) -> bool:
         if self.process.poll() is not None:
@@ -166,7 +192,7 @@ class Prometheus:
             Prometheus refused the query.
         """
         asked = urllib.parse.urlencode(
-            {"query": query, "start": self.begin, "end": time.time(), "step": SCRAPE_SECONDS}
+            {"query": query, "start": self.begin, "end": time.time(), "step": self.seconds}
         )
         url = f"http://{self.address}/api/v1/query_range?{asked}"
         with urllib.request.urlopen(url, timeout=30) as answer:

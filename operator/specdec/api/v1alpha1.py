@@ -261,10 +261,10 @@ class RevisionStatus(ApiModel):
 
 
 class AcceptanceStatus(ApiModel):
-    """What live traffic shows of the serving drafter."""
+    """What live traffic shows of the serving drafter, pooled over all engines that serve it."""
 
     revision: str = ""
-    """The serving revision that these figures are of."""
+    """The serving revision that these figures are of: a candidate as soon as one engine serves it."""
     accept_length: str = ""
     """1 + correct drafts / verify calls, a decimal string."""
     accept_rate: str = ""

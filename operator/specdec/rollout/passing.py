@@ -69,7 +69,10 @@ class Pass:
 
     @property
     def serving(self) -> RevisionRecord | None:
-        """The revision that the first engine serves, candidates included: whose figures are shown."""
+        """The revision whose figures are shown: a candidate as soon as any engine serves it, else what the first one serves."""
+        found = self.candidate
+        if found is not None and any(status.revision == found.name for _, status in self.scene.engines):
+            return found
         for _, status in self.scene.engines:
             return self.scene.record(status.revision)
         return self.active
