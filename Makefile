@@ -14,7 +14,7 @@ help: ## List the targets
 test: $(UV) ## Run everything that CI checks: all parts below
 	@$(RUN) python -m tests.parts
 
-test-%: $(UV) ## Run one part: test-lint, test-unit (seconds), test-chart, test-engine (real SGLang), test-cluster (real kind)
+test-%: $(UV) ## Run one part: test-lint, test-unit, test-chart, test-engine (real SGLang), test-cluster (real kind)
 	@$(RUN) python -m tests.parts $*
 
 nightly: $(UV) ## Run what takes hours: every fault at every request (build/bench/nightly.json), and the tests marked so
