@@ -2,12 +2,14 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 from kubernetes.aio import client
 from tests.support.controllerparts import KEY, pod, server
 from tests.support.fakekube import FakeKube
@@ -269,3 +271,30 @@ def test_a_pod_that_can_not_start_says_why():
         2,
     )
     assert not view.ready
+
+
+@pytest.mark.parametrize(("asked", "through"), [({}, 1), ({"trust_env": False}, 0)])
+async def test_the_environments_proxy_is_used_unless_the_configuration_says_no(
+    asked: dict[str, bool], through: int, monkeypatch: pytest.MonkeyPatch
+):
+    proxied = []
+
+    async def forward(request: web.Request) -> web.Response:
+        proxied.append(str(request.url))
+        return web.json_response(pod())
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", forward)
+    server = TestServer(app)
+    await server.start_server()
+    monkeypatch.setenv("http_proxy", str(server.make_url("/")))
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    configuration = client.Configuration(host="http://api.example:6443")
+    configuration.client_session_kwargs = asked
+    kube = Kube(Connection(client.ApiClient(configuration), 2.0))
+    with contextlib.suppress(KubeError):  # nobody is called api.example
+        await kube.get(POD, "serving", "demo")
+    assert len(proxied) == through
+    await kube.close()
+    await server.close()

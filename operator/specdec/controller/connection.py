@@ -7,7 +7,6 @@ themselves: what goes through here is plain and written already.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import aiohttp
 from kubernetes.aio import client
@@ -20,7 +19,7 @@ class Connection:
         """Take the library's client; an attempt to connect is given up after `connect_seconds`, TLS included."""
         self._api = api
         self._connect_seconds = connect_seconds
-        self._sessions: list[aiohttp.ClientSession] = []
+        self._opened: aiohttp.ClientSession | None = None
 
     async def send(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes | None
@@ -41,20 +40,21 @@ class Connection:
 
     def _session(self) -> aiohttp.ClientSession:
         """Open the session at the first request: it belongs to the loop that runs then."""
-        if not self._sessions:
-            configuration, given = self._api.configuration, dict[str, Any]()
-            given["connector"] = aiohttp.TCPConnector(
-                limit=configuration.connection_pool_maxsize, ssl=self._api.rest_client.ssl_context
+        if self._opened is None:
+            configuration = self._api.configuration
+            self._opened = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=configuration.connection_pool_maxsize, ssl=self._api.rest_client.ssl_context
+                ),
+                proxy=configuration.proxy or None,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_seconds),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                **{"trust_env": True, **(configuration.client_session_kwargs or {})},
             )
-            # No proxy of the environment, which is for the world outside: looking it up takes two threads a request.
-            given["proxy"] = configuration.proxy or None
-            given["timeout"] = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_seconds)
-            given["cookie_jar"] = aiohttp.DummyCookieJar()
-            self._sessions.append(aiohttp.ClientSession(**given))
-        return self._sessions[0]
+        return self._opened
 
     async def close(self) -> None:
         """Close all connections."""
-        for session in self._sessions:
-            await session.close()
+        if self._opened is not None:
+            await self._opened.close()
         await self._api.close()

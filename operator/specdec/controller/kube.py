@@ -64,6 +64,8 @@ class Kube:
     async def connect(cls) -> Kube:
         """Connect with the pod's service account, or with the kubeconfig of a terminal."""
         configuration = client.Configuration()
+        # Proxies of the environment are for the world outside; looking them up takes two threads a request.
+        configuration.client_session_kwargs = {"trust_env": False}
         try:
             config.load_incluster_config(client_configuration=configuration)
         except config.ConfigException:
