@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.support.engine import Launch, failing_start, models, start_report
+from tests.support.engine import Launch, failing, models, start_report, wait_until_ended
 from tests.support.headers import HIDDEN, VOCABULARY, Tensors, kimi_k25, llama, write_file
 from tests.support.hostile import CASES
 from tests.support.public_faults import SHOWN
@@ -171,7 +171,8 @@ def against_the_engine() -> list[Row]:
 def failed_load() -> float:
     """Seconds until an engine that starts with names that SGLang drops has ended; the plugin ends it."""
     begin = time.perf_counter()
-    with failing_start(Launch(drafter="renamed")) as engine:
+    with failing(Launch(drafter="renamed")) as engine:
+        wait_until_ended(engine)
         seconds = time.perf_counter() - begin
         if start_report(engine).reason != "TensorsNotConsumed":
             raise SystemExit(f"the engine ended for another reason, see {engine.log}")

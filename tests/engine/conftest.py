@@ -1,8 +1,9 @@
-"""Fixtures of the tests on the real engine: one process, shared, with broken drafters by swap."""
+"""Fixtures of the tests on the real engine: one process at a time, shared, with broken drafters by swap."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.support import load
@@ -10,6 +11,19 @@ from tests.support.engine import STEPS, Engine, EngineSlot, Launch
 from tests.support.leash import leash
 
 _prompts = load.prompts()
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests on the engine with the good drafter first: between others it would be started again for each module."""
+    places = [place for place, item in enumerate(items) if HERE in item.path.parents]
+    ordered = sorted((items[place] for place in places), key=_has_its_own_engine)
+    for place, item in zip(places, ordered, strict=True):
+        items[place] = item
+
+
+def _has_its_own_engine(item: pytest.Item) -> bool:
+    return "engine" not in getattr(item, "fixturenames", ())
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.engine import STEPS, Engine, EngineSlot, Launch, failing_start, models, start_report
+from tests.support.engine import STEPS, Engine, EngineSlot, Launch, failing, start_report, wait_until_ended
 from tests.support.models import DrafterShape, answer, drafter, simulate
 
-from specdec.engine.loopback import Steps
+from specdec.engine.loopback import Commit, Steps
 from specdec.engine.plugin import DRAFTER_PATCHES, PATCHES
 from specdec.engine.protocol import Drafting
 
 pytestmark = pytest.mark.engine
 
 
-def test_a_start_on_a_renamed_drafter_ends_before_any_request_and_names_the_tensors(slot: EngineSlot):
+@pytest.fixture(scope="module")
+def renamed(slot: EngineSlot) -> Iterator[Engine]:
+    """Engine that starts on a renamed drafter, beside those that serve; its test comes last."""
     slot.clear()
-    with failing_start(Launch("renamed")) as engine:
-        report = start_report(engine)
-        assert engine.process.returncode != 0
-        assert not (engine.run_dir / "scheduler-0.sock").exists()
-        assert report.reason == "TensorsNotConsumed"
-        assert report.load is not None
-        assert "model.decoder.0.self_attn.q_proj.weight" in report.load.not_consumed
-        assert "model.layers.0.self_attn.qkv_proj.weight" in report.load.not_fed
-        # The log names the first few.
-        assert "specdec refuses to start: TensorsNotConsumed" in engine.log.read_text()
-        assert "model.decoder.0." in engine.log.read_text()
+    with failing(Launch("renamed")) as engine:
+        yield engine
 
 
+@pytest.mark.usefixtures("renamed")
 def test_a_start_without_a_drafter_serves_and_counts_tokens(slot: EngineSlot, prompts):
     engine = slot.use(Launch(""))
     prompt = next(prompts)
@@ -74,10 +69,23 @@ def test_a_drafter_that_norms_before_its_residual_drafts_as_it_was_trained(slot:
 
 
 def test_the_same_weights_are_useless_where_the_residual_is_taken_before(
-    slot: EngineSlot, prompts, tmp_path: Path
+    engine: Engine, prompts, tmp_path: Path
 ):
     shape = DrafterShape(norm_before_residual=True)
-    models()["norm-ignored"] = drafter(tmp_path, shape, norm_before_residual=False)
-    engine = slot.use(Launch("norm-ignored"))
+    staged = engine.stage(drafter(tmp_path, shape, norm_before_residual=None), "norm-ignored")
+    assert engine.order(Commit(stage=staged.number)).state == "done"
     for found, expected in correct_drafts(engine, prompts, 1.0):
         assert found == 0 < expected
+
+
+def test_a_start_on_a_renamed_drafter_ends_before_any_request_and_names_the_tensors(renamed: Engine):
+    wait_until_ended(renamed)
+    report = start_report(renamed)
+    assert not (renamed.run_dir / "scheduler-0.sock").exists()
+    assert report.reason == "TensorsNotConsumed"
+    assert report.load is not None
+    assert "model.decoder.0.self_attn.q_proj.weight" in report.load.not_consumed
+    assert "model.layers.0.self_attn.qkv_proj.weight" in report.load.not_fed
+    # The log names the first few.
+    assert "specdec refuses to start: TensorsNotConsumed" in renamed.log.read_text()
+    assert "model.decoder.0." in renamed.log.read_text()

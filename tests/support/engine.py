@@ -1,12 +1,14 @@
 """The real engine on the host's CPU, with our plugin, for tests: started, asked, ordered about and ended.
 
 It is the SGLang that `images/engine-cpu` installs into `$SPECDEC_CACHE/engine`, started as the agent starts it.
-Tests run at most one at a time (:class:`EngineSlot`): their machine may have two cores.
+At most one serves at a time (:class:`EngineSlot`), since the tests' machine may have two cores; one that must fail to
+start does so beside it.
 """
 
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
 import secrets
@@ -38,7 +40,6 @@ PYTHON = CACHE / "engine" / "bin" / "python"
 
 FIRST_PORT = 31000
 START_SECONDS = 180
-STOP_SECONDS = 30
 REQUEST_SECONDS = 60
 STEPS = 3
 
@@ -191,14 +192,10 @@ class Engine:
         return Counters(revision="", steps=-1, source="traffic", correct=correct, **sums)
 
     def stop(self) -> None:
-        """End the engine's process group."""
+        """Kill the engine's process group: SGLang takes up to 12 s to end when it is asked."""
         if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGTERM)
-        try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+        self.process.wait()
         shutil.rmtree(self.run_dir, ignore_errors=True)
 
 
@@ -314,14 +311,19 @@ def _asked(prompt: list[int], tokens: int, temperature: float = 0) -> dict[str, 
 
 
 @contextmanager
-def failing_start(launch: Launch) -> Iterator[Engine]:
-    """Start an engine that must end by itself, and wait for its end."""
+def failing(launch: Launch) -> Iterator[Engine]:
+    """Start an engine that must end by itself; :func:`wait_until_ended` waits for that."""
     engine = start(launch)
     try:
-        engine.process.wait(START_SECONDS)
         yield engine
     finally:
         engine.stop()
+
+
+def wait_until_ended(engine: Engine) -> None:
+    """Wait for the end of an engine's start that must fail."""
+    code = engine.process.wait(START_SECONDS)
+    assert code != 0, tail(engine.log)
 
 
 def _arguments(launch: Launch, port: int, run_dir: Path) -> list[str]:
@@ -360,13 +362,15 @@ def _check_installed() -> None:
 
 
 def _free_port() -> int:
-    # An engine binds its port late: two runs of tests on one machine must not find the same one free.
-    first = FIRST_PORT + os.getpid() % 1000
-    for port in range(first, first + 1000):
+    # An engine binds its port late: neither two runs of tests on one machine nor two starts must find the same one free.
+    for port in itertools.islice(_ports, 1000):
         with socket.socket() as candidate:
             try:
                 candidate.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return port
-    raise RuntimeError(f"no free port from {first} on")
+    raise RuntimeError(f"no free port from {FIRST_PORT} on")
+
+
+_ports = itertools.count(FIRST_PORT + os.getpid() % 1000)
