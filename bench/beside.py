@@ -12,9 +12,12 @@ END_SECONDS = 20
 
 
 @contextlib.contextmanager
-def process(command: list[str], log: Path) -> Iterator[None]:
+def process(command: list[str], log: Path, environment: dict[str, str] | None = None) -> Iterator[None]:
     """Run a program that writes into a log, and end it after the block."""
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as child:
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=output, env=environment) as child,
+    ):
         try:
             yield
         finally:

@@ -62,6 +62,7 @@ def world(number: int) -> World:
         "target": {"model": "pvc://models/t"},
         "drafter": {"model": "pvc://models/v1"},
         "acceptance": acceptance,
+        "preflight": {"mode": "Off"},  # its Job would stand before the launch plan
     }
     metadata = {"name": f"s{number}", "namespace": "llm", "uid": f"u{number}", "generation": 1}
     server = SpecDecodeServer.model_validate({"metadata": metadata, "spec": spec})

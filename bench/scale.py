@@ -1,49 +1,30 @@
 """2,000 servers on a real kube-apiserver: our operator against kopf's default handlers and a raw asyncio floor.
 
 Each operator gets an API server of its own, in turns (A B C A B C): a storm of new servers in two halves, to weigh
-the operator between them, single changes of a spec, a restart with nothing to do, and rest. No controller makes pods,
-so nothing but the API is measured.
+the operator between them, single changes of a spec, a restart with nothing to do, and rest. No controller makes pods
+there, so nothing but the API is measured; `bench.scaling.replicated` measures servers with pods.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
-import os
-import random
-import signal
 import statistics
-import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-import requests
-import yaml
 
 from bench.results import Row, measured, write
-from bench.scaling.apiserver import ApiServer, api_server
-from bench.scaling.objects import IMAGE, NAMESPACE, SERVERS, server
+from bench.scaling import replicated
+from bench.scaling.apiserver import ApiServer
+from bench.scaling.load import Progress, changed, post, prepared, storm
+from bench.scaling.objects import SERVERS, server
+from bench.scaling.operators import OPERATORS, Process
 
-ROOT = Path(__file__).parents[1]
-OPERATORS = {
-    "ours": (sys.executable, "-m", "specdec.controller.main"),
-    "kopf": (sys.executable, "-m", "kopf", "run", "--standalone", "-n", NAMESPACE, "--quiet", "-m", "bench.scaling.naive"),
-    "floor": (sys.executable, "-m", "bench.scaling.floor"),
-}  # fmt: skip
-WRITERS = 16
 CHANGES = 200
 RESTART_SECONDS = 45.0
 """After a kill the Lease is free after 15 s; all servers are looked at well within the rest."""
 REST_SECONDS = 60.0
 CONVERGE_SECONDS = 400.0
-MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
 @dataclass
@@ -62,152 +43,25 @@ class Measured:
     """MB."""
 
 
-class Progress:
-    """Watches the servers: which generation each one's status has seen, and when."""
-
-    def __init__(self, api: ApiServer) -> None:
-        self.seen: dict[str, int] = {}
-        self._api, self._news = api, threading.Condition()
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def _watch(self) -> None:
-        session = self._api.session()
-        with contextlib.suppress(requests.ConnectionError):  # the API server is gone, and with it the turn
-            while True:
-                # The API server may end a watch at any time; the next one begins with everything that is there.
-                with contextlib.suppress(requests.exceptions.ChunkedEncodingError, json.JSONDecodeError):
-                    self._follow(session)
-
-    def _follow(self, session: requests.Session) -> None:
-        answer = session.get(f"{self._api.url}{SERVERS}?watch=true", stream=True, timeout=(5, None))
-        for line in answer.iter_lines(chunk_size=1):
-            found = json.loads(line)["object"]
-            with self._news:
-                observed = found.get("status", {}).get("observedGeneration", 0)
-                self.seen[found["metadata"]["name"]] = observed
-                self._news.notify_all()
-
-    def wait(self, wanted: dict[str, int], seconds: float) -> None:
-        """Wait until each server's status has seen that generation."""
-        with self._news:
-            if not self._news.wait_for(
-                lambda: all(self.seen.get(name, 0) >= number for name, number in wanted.items()), seconds
-            ):
-                behind = sum(self.seen.get(name, 0) < number for name, number in wanted.items())
-                raise SystemExit(f"{behind} of {len(wanted)} servers were not seen to within {seconds:.0f} s")
-
-
-class Process:
-    """One operator's process, its CPU seconds and its memory."""
-
-    def __init__(self, name: str, api: ApiServer) -> None:
-        environment = {
-            **os.environ,
-            "KUBECONFIG": str(api.kubeconfig),
-            "BENCH_URL": api.url,
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'operator'}",
-            "PYTHONWARNINGS": "ignore",
-            "SPECDEC_DEFAULT_IMAGE": IMAGE,
-            "SPECDEC_HTTP_HOST": "127.0.0.1",
-            "SPECDEC_HTTP_PORT": "0",
-            "SPECDEC_LOG_LEVEL": "WARNING",
-        }
-        self._child = subprocess.Popen(OPERATORS[name], env=environment, stderr=subprocess.DEVNULL)
-        self._proc = Path(f"/proc/{self._child.pid}")
-
-    def cpu(self) -> float:
-        """CPU seconds so far."""
-        fields = (self._proc / "stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def memory(self) -> float:
-        """Resident MB."""
-        text = (self._proc / "status").read_text()
-        return int(text.partition("VmRSS:")[2].split()[0]) / 1024
-
-    def stop(self, how: int = signal.SIGKILL) -> None:
-        """End it."""
-        self._child.send_signal(how)
-        self._child.wait(30)
-
-
-@contextlib.contextmanager
-def prepared(name: str) -> Iterator[ApiServer]:
-    """An API server with the CRD, the namespaces and the claim."""
-    with api_server() as api:
-        session = api.session()
-        crd = yaml.safe_load((ROOT / "crds" / "specdecodeservers.yaml").read_text())
-        definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        _post(session, api.url + definitions, crd)
-        for namespace in (NAMESPACE, "specdec-system"):
-            _post(session, f"{api.url}/api/v1/namespaces", {"metadata": {"name": namespace}})
-        claim = {
-            "metadata": {"name": "models"},
-            "spec": {"accessModes": ["ReadOnlyMany"], "resources": {"requests": {"storage": "1Gi"}}},
-        }
-        _post(session, f"{api.url}/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims", claim)
-        _until(lambda: session.get(api.url + SERVERS, timeout=10).ok, 30, f"{name}: the CRD is not served")
-        yield api
-
-
-def _post(session: requests.Session, url: str, body: dict[str, Any]) -> None:
-    answer = session.post(url, json=body, timeout=30)
-    if not answer.ok:
-        raise SystemExit(f"{url}: {answer.status_code} {answer.text[:300]}")
-
-
-def _until(holds: Any, seconds: float, otherwise: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            raise SystemExit(otherwise)
-        time.sleep(0.2)
-
-
-def storm(api: ApiServer, names: list[str]) -> None:
-    """Make servers as fast as sixteen connections can."""
-    local = threading.local()
-
-    def make(name: str) -> None:
-        if not hasattr(local, "session"):
-            local.session = api.session()
-        _post(local.session, api.url + SERVERS, server(name))
-
-    with ThreadPoolExecutor(WRITERS) as pool:
-        list(pool.map(make, names))
-
-
-def changed(api: ApiServer, progress: Progress, names: list[str]) -> list[float]:
-    """Change one server after the other; milliseconds until each change was seen to."""
-    session, rng, found = api.session(), random.Random(1), []  # noqa: S311 - no secret
-    for name in rng.sample(names, min(CHANGES, len(names))):
-        body = {"spec": {"acceptance": {"minRequests": 9}}}
-        answer = session.patch(f"{api.url}{SERVERS}/{name}", json=body, headers=MERGE, timeout=30)
-        began, generation = time.perf_counter(), answer.json()["metadata"]["generation"]
-        progress.wait({name: generation}, 30)
-        found.append((time.perf_counter() - began) * 1000)
-    return found
-
-
 def turn(name: str, count: int) -> Measured:
     """Measure one operator once."""
     found, names = Measured(), [f"server-{number}" for number in range(count)]
     with prepared(name) as api:
         progress, process = Progress(api), Process(name, api)
-        _post(api.session(), api.url + SERVERS, server("first"))
-        progress.wait({"first": 1}, 60)  # it has begun
+        post(api.session(), api.url + SERVERS, server("first"))
+        progress.wait(progress.seen, {"first": 1}, 60)  # it has begun
         cpu, began = process.cpu(), time.perf_counter()
         half = count // 2
         for part in (names[:half], names[half:]):
-            storm(api, part)
-            progress.wait(dict.fromkeys(part, 1), CONVERGE_SECONDS)
+            storm(api, [server(one) for one in part])
+            progress.wait(progress.seen, dict.fromkeys(part, 1), CONVERGE_SECONDS)
             found.memory_half = found.memory_half or process.memory()
         found.storm_seconds = time.perf_counter() - began
         found.storm_cpu = process.cpu() - cpu
         found.memory_all = process.memory()
         time.sleep(5)  # what was under way ends
         before = api.writes()
-        found.changes = changed(api, progress, names)
+        found.changes = changed(api, progress, names, CHANGES)
         time.sleep(5)
         found.writes_of_changes = api.writes() - before - len(found.changes)
         process.stop()
@@ -262,18 +116,29 @@ def rows(found: dict[str, list[Measured]], count: int) -> list[Row]:
     return table
 
 
-def main() -> None:
-    """Measure all, in turns."""
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--servers", type=int, default=2000)
-    words.add_argument("--rounds", type=int, default=3)
-    given = words.parse_args()
+def compared(count: int, rounds: int) -> list[Row]:
+    """Measure all operators in turns."""
     found: dict[str, list[Measured]] = {name: [] for name in OPERATORS}
-    for number in range(given.rounds):
+    for number in range(rounds):
         for name in OPERATORS:
-            found[name].append(turn(name, given.servers))
+            found[name].append(turn(name, count))
             print(f"round {number + 1}: {name}: {found[name][-1].storm_seconds:.1f} s", file=sys.stderr)
-    write("scale", rows(found, given.servers))
+    return rows(found, count) if rounds else []
+
+
+def main() -> None:
+    """Measure servers without pods, each operator in its turn, then servers with pods."""
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--servers", type=int, default=2000, help="without pods")
+    words.add_argument("--rounds", type=int, default=1, help="turns of each operator; 0 leaves this part out")
+    words.add_argument(
+        "--replicated", type=int, default=500, help="servers with pods; 0 leaves this part out"
+    )
+    given = words.parse_args()
+    table = compared(given.servers, given.rounds)
+    if given.replicated:
+        table += replicated.rows(replicated.replicated(given.replicated), given.replicated)
+    write("scale", table)
 
 
 if __name__ == "__main__":

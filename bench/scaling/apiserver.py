@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import tempfile
 import time
@@ -16,10 +15,10 @@ import urllib3
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from tests.cluster.tooling.places import BIN
 
 from bench.beside import process
 
-BIN = Path(os.environ.get("SPECDEC_CACHE") or Path.home() / ".cache" / "specdec") / "bin"
 TOKEN = "benchmark"  # noqa: S105 - it opens an API server that lives for minutes on loopback
 START_SECONDS = 90.0
 
@@ -30,6 +29,8 @@ class ApiServer:
 
     url: str
     kubeconfig: Path
+    folder: Path
+    """For what else writes files beside it; gone with it."""
 
     def session(self) -> requests.Session:
         """Connection with all rights."""
@@ -40,7 +41,7 @@ class ApiServer:
         return session
 
     def writes(self) -> int:
-        """Count the writes so far, those to Leases apart."""
+        """Count the writes so far, those to Leases and Nodes apart: they are signs of life."""
         text = self.session().get(f"{self.url}/metrics", timeout=30).text
         lines = [line for line in text.splitlines() if line.startswith("apiserver_request_total{")]
         return sum(int(float(line.rpartition(" ")[2])) for line in lines if _is_write(line))
@@ -48,24 +49,20 @@ class ApiServer:
 
 def _is_write(line: str) -> bool:
     changes = any(f'verb="{verb}"' in line for verb in ("POST", "PUT", "PATCH", "APPLY", "DELETE"))
-    return changes and 'resource="leases"' not in line
+    return changes and not any(f'resource="{name}"' in line for name in ("leases", "nodes"))
 
 
 @contextlib.contextmanager
 def api_server() -> Iterator[ApiServer]:
     """Begin one with nothing in it."""
-    missing = [name for name in ("etcd", "kube-apiserver") if not (BIN / name).exists()]
-    if missing:
-        raise SystemExit(
-            f"{' and '.join(missing)} not in {BIN}: `python -m tests.cluster up` builds them for its node"
-        )
+    needed("etcd", "kube-apiserver")
     with tempfile.TemporaryDirectory(prefix="specdec-scale-") as folder, contextlib.ExitStack() as stack:
         place = Path(folder)
-        client, peer, secure = _free_port(), _free_port(), _free_port()
+        client, peer, secure = free_port(), free_port(), free_port()
         stack.enter_context(process(_etcd(place, client, peer), place / "etcd.log"))
         stack.enter_context(process(_kube_apiserver(place, client, secure), place / "apiserver.log"))
         url = f"https://127.0.0.1:{secure}"
-        found = ApiServer(url, _kubeconfig(place, url))
+        found = ApiServer(url, _kubeconfig(place, url), place)
         _wait(found, place / "apiserver.log")
         yield found
 
@@ -106,7 +103,17 @@ def _kube_apiserver(place: Path, client: int, secure: int) -> list[str]:
     ]
 
 
-def _free_port() -> int:
+def needed(*programs: str) -> None:
+    """Say what is missing of Kubernetes' own programs."""
+    missing = [name for name in programs if not (BIN / name).exists()]
+    if missing:
+        raise SystemExit(
+            f"{' and '.join(missing)} not in {BIN}: `python -m tests.cluster up` builds them for its node"
+        )
+
+
+def free_port() -> int:
+    """Find a port of loopback that nobody has."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]

@@ -18,7 +18,7 @@ NAME, UID, REQUESTS = "server-name", "server-uid", 4
 Manifest = dict[str, Any]
 
 
-def server(name: str, requests: int = REQUESTS) -> Manifest:
+def server(name: str, **spec: Any) -> Manifest:
     """One server."""
     return {
         "apiVersion": API_VERSION,
@@ -27,9 +27,10 @@ def server(name: str, requests: int = REQUESTS) -> Manifest:
         "spec": {
             "target": {"model": "pvc://models/target"},
             "drafter": {"model": "pvc://models/drafters/v1"},
-            "acceptance": {"minAcceptLength": "1.8", "minRequests": requests},
+            "acceptance": {"minAcceptLength": "1.8", "minRequests": REQUESTS},
             # Its Job would stand between the first write and the rest, for a node that is not here.
             "preflight": {"mode": "Off"},
+            **spec,
         },
     }
 

@@ -60,9 +60,12 @@ class FakeAgents:
     asked: list[float] = field(default_factory=list)
     found: dict[str, PreflightResult] = field(default_factory=dict)
     preflights: list[str] = field(default_factory=list)
+    slow: dict[str, float] = field(default_factory=dict)
+    """Seconds that an agent takes to answer, by address."""
 
     async def status(self, address: str, *, since: int | None = None, wait: float = 0.0) -> Status:
         self.asked.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(self.slow.get(address, 0.0))
         for _ in range(round(wait / POLL_STEP)):
             if self.said.get(address, _silent()).serial != since:
                 break

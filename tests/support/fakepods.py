@@ -14,14 +14,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiohttp import web
-from tests.faults.engines import POLL_STEP_SECONDS, EnginePod
+from tests.faults.engines import EnginePod
+from tests.support.agenthttp import agent_app
 from tests.support.gate import Gate, served
 from tests.support.kubeapi import KubeApi
 from tests.support.scenario_agent import FakeAgent, Model
 
 from specdec.controller.kinds import CONFIG_MAP, POD
-from specdec.engine.protocol import AGENT_PORT, Confirm, Envelope, LaunchPlan, Phase
+from specdec.engine.protocol import AGENT_PORT, LaunchPlan, Phase
 from specdec.resources import launch_plan_of
 from specdec.resources.labels import RESTART_HASH, config_map_name
 
@@ -75,6 +75,9 @@ class FakePods:
         """Read the launch plan that is mounted into the pods."""
         return launch_plan_of(await self.api.get(CONFIG_MAP, self.namespace, config_map_name(self.server)))
 
+    def _pod_at(self, address: str) -> EnginePod:
+        return next(pod for pod in self.pods.values() if pod.address == address)
+
     async def _take_in(self, sites: contextlib.AsyncExitStack, manifest: dict[str, Any]) -> None:
         """Give a new pod its agent and address, and keep its status as a kubelet would."""
         metadata, status = manifest["metadata"], manifest["status"]
@@ -88,35 +91,11 @@ class FakePods:
             label = metadata["labels"][RESTART_HASH]
             pod = EnginePod(metadata["name"], metadata["uid"], address, agent, label)
             self.pods[pod.uid] = pod
-            await sites.enter_async_context(self._served(pod))
+            app = agent_app(self._pod_at, lambda _: self.plan(), self.gate.done)
+            await sites.enter_async_context(served(app, address, AGENT_PORT))
         ready = "True" if pod.agent.phase is Phase.SERVING else "False"
         if (shown.get("PodScheduled"), shown.get("Ready")) != ("True", ready):
             await self.api.set_status(POD, self.namespace, pod.name, _seen(pod.address, ready))
-
-    @contextlib.asynccontextmanager
-    async def _served(self, pod: EnginePod) -> AsyncIterator[None]:
-        """Serve one agent's API."""
-
-        async def status(request: web.Request) -> web.Response:
-            for _ in range(int(float(request.query.get("wait", 0)) / POLL_STEP_SECONDS)):
-                if str(pod.status().serial) != request.query.get("since"):
-                    break
-                await asyncio.sleep(POLL_STEP_SECONDS)
-            return web.json_response(text=pod.status().model_dump_json(by_alias=True, exclude_defaults=True))
-
-        async def command(request: web.Request) -> web.Response:
-            body, token = await request.read(), request.headers["Authorization"].removeprefix("Bearer ")
-            answer = pod.take(token, body, await self.plan())
-            said = Envelope.model_validate_json(body).command
-            if answer.accepted and not isinstance(said, Confirm):
-                self.gate.done(said.verb)
-            return web.json_response(text=answer.model_dump_json(by_alias=True))
-
-        app = web.Application()
-        app.router.add_get("/status", status)
-        app.router.add_post("/commands", command)
-        async with served(app, pod.address, AGENT_PORT):
-            yield
 
 
 def _seen(address: str, ready: str) -> dict[str, Any]:

@@ -97,3 +97,37 @@ async def test_the_pod_of_a_preflights_job_has_no_agent():
     parts.add(judge)
     await polled(parts, 10)
     assert parts.agents.asked == []
+
+
+async def test_what_a_servers_engines_count_at_rest_wakes_its_loop_once_a_round():
+    parts = Parts(calm)
+    addresses = {f"10.0.0.{number}": f"uid-{number}" for number in range(1, 5)}
+    task = asyncio.create_task(parts.poller.run())
+    for address, uid in addresses.items():  # they come one after the other, as pods do
+        parts.add(pod(f"demo-{uid}", address, uid))
+        parts.agents.said[address] = status(pod_uid=uid)
+        await asyncio.sleep(1.1)
+    await asyncio.sleep(10)
+    parts.woken.clear()
+    rounds = 6
+    for turn in range(1, rounds + 1):
+        for address, uid in addresses.items():
+            parts.agents.said[address] = status(pod_uid=uid, in_flight=turn)
+        await asyncio.sleep(5.1)
+    task.cancel()
+    assert len(parts.woken) in {rounds, rounds + 1}
+
+
+async def test_a_state_that_changes_at_rest_is_told_without_waiting_for_the_other_engines():
+    parts = Parts(calm)
+    for number in (1, 2):
+        parts.add(pod(f"demo-{number}", f"10.0.0.{number}", f"uid-{number}"))
+        parts.agents.said[f"10.0.0.{number}"] = status(pod_uid=f"uid-{number}")
+    task = asyncio.create_task(parts.poller.run())
+    await asyncio.sleep(2)
+    parts.woken.clear()
+    parts.agents.slow["10.0.0.2"] = 1.9
+    parts.agents.said["10.0.0.1"] = status(serial=2, pod_uid="uid-1")
+    await asyncio.sleep(4.5)
+    assert parts.woken == [KEY]
+    task.cancel()

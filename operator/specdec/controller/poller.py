@@ -1,13 +1,15 @@
 """One poller for all engines: asks each agent as often as its server's plan says.
 
 At rest that is every 5 s. With a candidate it is a long poll: the agent answers as soon as its state
-changes, at the latest after the interval with fresh counters. A server's loop is woken only by news.
+changes, at the latest after the interval with fresh counters. A server's loop is woken only by news; at rest
+its engines are asked together, and what they have counted is one piece of news, not one for each.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -27,6 +29,8 @@ REST_SECONDS = 5.0
 LONG_POLL_BELOW = 2.0
 """Intervals shorter than this are long polls."""
 TICK_SECONDS = 0.05
+TOGETHER = 0.5
+"""Share of its interval by which an agent is asked early, so that a server's engines are asked together."""
 FIRST_SECONDS = 1.0
 """Interval while an agent has not answered yet: a pod that starts is seen within a second."""
 
@@ -39,6 +43,11 @@ class _Pod:
     address: str
     due: float
     busy: asyncio.Task[None] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether no question to it is under way."""
+        return self.busy is None or self.busy.done()
 
 
 @dataclass
@@ -54,6 +63,10 @@ class Poller:
     """By pod UID."""
     _pods: dict[str, _Pod] = field(default_factory=dict)
     _intervals: dict[Key, float] = field(default_factory=dict)
+    _asked: Counter[Key] = field(default_factory=Counter)
+    """Questions to a server's agents that are under way."""
+    _counted: set[Key] = field(default_factory=set)
+    """Servers whose agents have counted on, which their loops have not heard yet."""
     _followed: int = -1
     """Version of the store's pods that the round knows."""
 
@@ -71,16 +84,37 @@ class Poller:
         try:
             while True:
                 self._follow_pods()
-                now = self.clock.monotonic()
-                for uid, pod in self._pods.items():
-                    if pod.due <= now and (pod.busy is None or pod.busy.done()):
-                        pod.due = now + self._interval(uid, pod)
-                        pod.busy = asyncio.create_task(self._ask(uid, pod, slots))
+                self._begin(slots)
                 await asyncio.sleep(TICK_SECONDS)
         finally:
             for pod in self._pods.values():
                 if pod.busy is not None:
                     pod.busy.cancel()
+
+    def _begin(self, slots: asyncio.Semaphore) -> None:
+        """Ask all whose time has come, and those of the same servers whose time comes soon."""
+        now = self.clock.monotonic()
+        servers = {pod.server for pod in self._pods.values() if pod.due <= now and pod.idle}
+        for uid, pod in self._pods.items() if servers else ():
+            if pod.server not in servers or not pod.idle:
+                continue
+            interval = self._interval(uid, pod)
+            if pod.due <= now + TOGETHER * interval:
+                pod.due = now + interval
+                self._asked[pod.server] += 1
+                pod.busy = asyncio.create_task(self._ask_in_turn(uid, pod, slots))
+
+    async def _ask_in_turn(self, uid: str, pod: _Pod, slots: asyncio.Semaphore) -> None:
+        """Ask one agent; the last one of its server's that are asked tells the loop what all have counted."""
+        try:
+            await self._ask(uid, pod, slots)
+        finally:
+            self._asked[pod.server] -= 1
+            if not self._asked[pod.server]:
+                del self._asked[pod.server]
+                if pod.server in self._counted:
+                    self._counted.discard(pod.server)
+                    self.wake(pod.server)
 
     async def ask_now(self, uid: str) -> None:
         """Ask one agent before anything else is decided: it has just taken a command."""
@@ -140,8 +174,12 @@ class Poller:
             return
         status = await self._with_preflight(pod, status, before)
         self.heard[uid] = Heard(status, self.clock.now())
-        if before is None or status != before.status:
+        if before is not None and status == before.status:
+            return
+        if before is None or interval < LONG_POLL_BELOW or status.serial != before.status.serial:
             self.wake(pod.server)
+        else:
+            self._counted.add(pod.server)
 
     async def _with_preflight(self, pod: _Pod, status: Status, before: Heard | None) -> Status:
         """Add what the preflight found: it is asked for once, a status has no room for it."""
