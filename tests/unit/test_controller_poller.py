@@ -3,8 +3,11 @@
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.controllerparts import KEY, Parts, calm, pod, status
 
+from specdec.controller.poller import REST_SECONDS, next_due
 from specdec.engine.protocol import PreflightResult
 
 pytestmark = pytest.mark.looptime
@@ -131,3 +134,17 @@ async def test_a_state_that_changes_at_rest_is_told_without_waiting_for_the_othe
     await asyncio.sleep(4.5)
     assert parts.woken == [KEY]
     task.cancel()
+
+
+@given(st.text(), st.floats(0, 1e7), st.floats(0, REST_SECONDS))
+def test_a_servers_engines_come_together_whenever_they_were_asked_first(name: str, now: float, later: float):
+    first, second = (next_due(("llm", name), REST_SECONDS, at) for at in (now, now + later))
+    apart = abs(first - second) % REST_SECONDS
+    assert min(apart, REST_SECONDS - apart) < 1e-3
+    assert now + REST_SECONDS / 2 - 1e-3 <= first <= now + REST_SECONDS * 1.5 + 1e-3
+
+
+def test_servers_that_were_held_up_together_are_spread_again():
+    due = [next_due(("llm", f"server-{number}"), REST_SECONDS, 100.0) for number in range(500)]
+    in_a_tenth = [sum(low <= at < low + 0.5 for at in due) for low in (102.5 + 0.5 * k for k in range(10))]
+    assert 25 <= min(in_a_tenth) <= max(in_a_tenth) <= 75

@@ -1,14 +1,17 @@
 """One poller for all engines: asks each agent as often as its server's plan says.
 
 At rest that is every 5 s. With a candidate it is a long poll: the agent answers as soon as its state
-changes, at the latest after the interval with fresh counters. A server's loop is woken only by news; at rest
-its engines are asked together, and what they have counted is one piece of news, not one for each.
+changes, at the latest after the interval with fresh counters. A server's loop is woken only by news.
+
+At rest each server has a phase of its own in the round. So its engines are asked together, and what they have
+counted is one piece of news, not one for each; and the servers stay spread, whatever once held them up together.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,8 +32,6 @@ REST_SECONDS = 5.0
 LONG_POLL_BELOW = 2.0
 """Intervals shorter than this are long polls."""
 TICK_SECONDS = 0.05
-TOGETHER = 0.5
-"""Share of its interval by which an agent is asked early, so that a server's engines are asked together."""
 FIRST_SECONDS = 1.0
 """Interval while an agent has not answered yet: a pod that starts is seen within a second."""
 
@@ -44,10 +45,14 @@ class _Pod:
     due: float
     busy: asyncio.Task[None] | None = None
 
-    @property
-    def idle(self) -> bool:
-        """Whether no question to it is under way."""
-        return self.busy is None or self.busy.done()
+
+def next_due(server: Key, interval: float, now: float) -> float:
+    """When an agent that is asked now is asked again: at rest in its server's phase, half an interval from now at the earliest."""
+    if interval < LONG_POLL_BELOW:
+        return now + interval
+    phase = zlib.crc32("/".join(server).encode()) / (1 << 32) * interval
+    left = interval - (now - phase) % interval
+    return now + (left if left >= interval / 2 else left + interval)
 
 
 @dataclass
@@ -92,15 +97,11 @@ class Poller:
                     pod.busy.cancel()
 
     def _begin(self, slots: asyncio.Semaphore) -> None:
-        """Ask all whose time has come, and those of the same servers whose time comes soon."""
+        """Ask all whose time has come."""
         now = self.clock.monotonic()
-        servers = {pod.server for pod in self._pods.values() if pod.due <= now and pod.idle}
-        for uid, pod in self._pods.items() if servers else ():
-            if pod.server not in servers or not pod.idle:
-                continue
-            interval = self._interval(uid, pod)
-            if pod.due <= now + TOGETHER * interval:
-                pod.due = now + interval
+        for uid, pod in self._pods.items():
+            if pod.due <= now and (pod.busy is None or pod.busy.done()):
+                pod.due = next_due(pod.server, self._interval(uid, pod), now)
                 self._asked[pod.server] += 1
                 pod.busy = asyncio.create_task(self._ask_in_turn(uid, pod, slots))
 
