@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from specdec.acceptance.verdict import Judgement, Verdict
 from specdec.api.v1alpha1 import DraftingMode, Mode, RolloutSettings, SpecDecodeServerSpec
@@ -71,7 +72,7 @@ class Scene:
         verdict = self.verdict(name)
         return verdict is not None and verdict.judgement is Judgement.UNHEALTHY
 
-    @property
+    @cached_property
     def engines(self) -> tuple[tuple[PodView, Status], ...]:
         """Pods that serve and whose agent was heard lately, by name: those that take commands."""
         return tuple(
@@ -80,7 +81,7 @@ class Scene:
             if pod.status and not pod.deleting and pod.status.phase is Phase.SERVING and self.heard(pod)
         )
 
-    @property
+    @cached_property
     def drafters(self) -> tuple[tuple[PodView, Status], ...]:
         """Engines that were started with speculative arguments."""
         return tuple((pod, status) for pod, status in self.engines if status.max_steps > 0)
