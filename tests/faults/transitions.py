@@ -245,10 +245,14 @@ LASTING = ("StatefulSet", "Service", "PodDisruptionBudget")
 
 
 def changed_by_the_way(before: Essence, after: Essence) -> list[str]:
-    """Where coming back has not found everything as it was; only a preflight that has ended meanwhile may say more."""
+    """Where coming back has not found everything as it was.
+
+    Only a preflight may say more, if it has ended meanwhile, or less: a result holds for the settings that it was
+    found under, and what serves already is judged anew when engines next start with it.
+    """
     states = [lasting(before), lasting(after)]
     known = [_preflight(state)[1] for state in states]
-    if known[0] == "Unknown" != known[1]:
+    if "Unknown" in known:
         for state in states:
             state["status"]["conditions"].remove(_preflight(state))
     return differences(*states)
@@ -308,7 +312,7 @@ def short_of(now: Manifest, found: Essence, before: int, why: str) -> str:
     wanted = now.get("replicas", 1)
     if why in BAD_INPUT:
         wanted = before
-    if why == "DrafterNotFound" and not before:
+    if why == "DrafterNotFound" and not found["status"]["active"]:
         wanted = 0  # there is no other drafter to start with
     pods = [value[1] for key, value in found.items() if key.startswith("pod ")]
     return "" if pods == ["Serving"] * wanted else f"{pods} where {wanted} should serve"

@@ -134,6 +134,15 @@ def test_a_changed_preflight_reaches_the_launch_plan_without_a_new_assignment(se
     assert len(settled.then.told(Swap)) == 0
 
 
+def test_what_serves_and_was_judged_under_other_settings_is_said_to_be_so(settled: Scenario):
+    settled.when.spec(preflight={"repair": "Never"}).time(60)
+    settled.then.condition("PreflightPassed", "Unknown", "PreflightPending").condition(
+        "Ready", "True"
+    ).pods_made(1)
+    (said,) = [one.message for one in settled.cluster.status.conditions if one.type == "PreflightPassed"]
+    assert said.endswith("has not been judged yet under the present settings of spec.preflight")
+
+
 def test_a_job_that_no_node_takes_is_said(scenario: Scenario):
     words = "0/1 nodes are available: 1 Insufficient memory."
     scenario.given.drafters(v1=0.9).pods_in_trouble(unschedulable=words).server("v1")

@@ -101,7 +101,8 @@ def passed(scene: Scene) -> Said:
         return "Unknown", Reason.PREFLIGHT_OFF, f"preflight.mode is Off: {version(record)} is not judged"
     found = report(scene, record)
     if found is None:
-        return "Unknown", Reason.PREFLIGHT_PENDING, f"{version(record)} has not been judged yet"
+        under = " under the present settings of spec.preflight" if record.preflight else ""
+        return "Unknown", Reason.PREFLIGHT_PENDING, f"{version(record)} has not been judged yet{under}"
     match found.verdict:
         case Verdict.BLOCKED:
             return "False", found.reason, words(found)
