@@ -101,7 +101,8 @@ def test_a_bad_candidate_that_serves_when_it_goes_is_gone_before_it_returns(name
 def test_what_was_applied_while_nothing_was_heard_is_begun_at_its_return(namespace: str, traffic: Traffic):
     begin = datetime.now(UTC)
     with outages.silent(address()):
-        time.sleep(AWAY_SECONDS)  # the fault
+        # No watch of before is open any more: how soon one hears of a return rests with its server's retransmissions.
+        time.sleep(DEAF_SECONDS)
         apply_server(server(namespace, "dead", "v3"))
         assert install.writes(begin + timedelta(seconds=1)) == []
         back = datetime.now(UTC)
