@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.cluster.tooling.places import BIN
+from tests.support.ports import free_ports
 
 from bench.beside import process
 
@@ -58,7 +58,7 @@ def api_server() -> Iterator[ApiServer]:
     needed("etcd", "kube-apiserver")
     with tempfile.TemporaryDirectory(prefix="specdec-scale-") as folder, contextlib.ExitStack() as stack:
         place = Path(folder)
-        client, peer, secure = free_port(), free_port(), free_port()
+        client, peer, secure = free_ports(3)
         stack.enter_context(process(_etcd(place, client, peer), place / "etcd.log"))
         stack.enter_context(process(_kube_apiserver(place, client, secure), place / "apiserver.log"))
         url = f"https://127.0.0.1:{secure}"
@@ -110,14 +110,6 @@ def needed(*programs: str) -> None:
         raise SystemExit(
             f"{' and '.join(missing)} not in {BIN}: `python -m tests.cluster up` builds them for its node"
         )
-
-
-def free_port() -> int:
-    """Find a port of loopback that nobody has."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 def _kubeconfig(place: Path, url: str) -> Path:

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import requests
 from tests.cluster.tooling.places import BIN, GPUS_PER_NODE
+from tests.support.ports import free_ports
 
 from bench.beside import process
 from bench.built import built
-from bench.scaling.apiserver import ApiServer, free_port, needed
+from bench.scaling.apiserver import ApiServer, needed
 from bench.scaling.load import post, until
 
 ADDRESSES = "127.78.0.1/16"
@@ -75,7 +76,7 @@ def _kwok() -> dict[str, object]:
         "nodeLeaseParallelism": 4,
         "nodePlayStageParallelism": 4,
         "podPlayStageParallelism": 16,
-        "serverAddress": f"127.0.0.1:{free_port()}",
+        "serverAddress": f"127.0.0.1:{free_ports(1)[0]}",
         "cidr": ADDRESSES,
     }
     return {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokConfiguration", "options": options}

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.tooling.places import GPUS_PER_NODE
+from tests.support.ports import free_ports
 
 from bench.beside import process
 from bench.results import Row, measured
-from bench.scaling.apiserver import ApiServer, free_port
+from bench.scaling.apiserver import ApiServer
 from bench.scaling.load import MERGE, Progress, changed, prepared, storm, until
 from bench.scaling.objects import SERVERS, Manifest, server
 from bench.scaling.operators import ROOT, Process
@@ -117,7 +118,7 @@ def replicated(count: int) -> Found:
 def site(count: int) -> Iterator[Site]:
     """An API server, nodes enough, and the agents of the pods to come."""
     names = [f"server-{number}" for number in range(count)]
-    agents_port, metrics_port = free_port(), free_port()
+    agents_port, metrics_port = free_ports(2)
     with prepared("pods") as api, contextlib.ExitStack() as stack:
         stack.enter_context(pods_are_made(api, -(-count * REPLICAS // GPUS_PER_NODE) + 1))
         command = [sys.executable, "-m", "bench.scaling.agents", str(agents_port)]

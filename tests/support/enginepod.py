@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.agentpod import AgentPod
 from tests.support.engine import PROFILE, PYTHON
+from tests.support.ports import free_ports
 
 from specdec.engine.protocol import Candidate, CandidateState, Source, Status, Swap
 
@@ -19,15 +19,6 @@ ARGUMENTS = (
     *("--mem-fraction-static", "0.5", "--decode-log-interval", "1000"),
 )
 UNDER_WAY = frozenset({CandidateState.STAGING, CandidateState.SWAPPING, CandidateState.PROBING})
-
-
-def free_ports(count: int) -> list[int]:
-    """Find ports that nobody listens on now."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def engine_pod(folder: Path, models: Path) -> AgentPod:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import socket
 import subprocess
 import threading
 import time
@@ -21,6 +20,7 @@ from typing import Any, Self
 import yaml
 from tests.support.chart import EXAMPLE_VALUES, of_kind, render, tool
 from tests.support.kubectl import KUBECONFIG, kubectl, wait_for
+from tests.support.ports import free_ports
 
 SCRAPE_SECONDS = 5
 Manifest = dict[str, Any]
@@ -102,9 +102,7 @@ class Prometheus:
     ) -> None:
         self.folder, self.jobs, self.seconds, self.rules = folder, jobs, seconds, rules
         self.api = api_server(folder)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.address = f"127.0.0.1:{free_ports(1)[0]}"
         self.begin = time.time()
         self.ended = threading.Event()
         self.finder = threading.Thread(target=self._find, daemon=True)

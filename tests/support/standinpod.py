@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from pathlib import Path
 
 from tests.support.agentpod import AgentPod
 from tests.support.models import make
+from tests.support.ports import free_ports
 
 from specdec.engine.protocol import CandidateState, Status
 
 STAND_IN = Path(__file__).with_name("stand_in")
 QUALITIES = {"kimi": 0, "good": 1.0, "q70": 0.7, "q40": -1, "dead": 0.0, "renamed": 1.0, "embedding": 2.0}
 """By name of the tiny model; the stand-in refuses to load one below 0 and dies of one above 1."""
-
-
-def free_port() -> int:
-    """Find a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def new_pod(folder: Path) -> AgentPod:
@@ -38,9 +31,7 @@ def new_pod(folder: Path) -> AgentPod:
         "PYTHONPATH": os.pathsep.join([str(STAND_IN), os.environ.get("PYTHONPATH", "")]),
         "STAND_IN_FAULTS": str(folder / "faults.json"),
     }
-    return AgentPod(
-        folder, models, Path(sys.executable), profile, free_port(), free_port(), environment=environment
-    )
+    return AgentPod(folder, models, Path(sys.executable), profile, *free_ports(2), environment=environment)
 
 
 def settled(pod: AgentPod, name: str) -> Status:
