@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +10,8 @@ from pathlib import Path
 from tests.gpu import widened
 from tests.gpu.exact import ASKED, check, prompts
 from tests.gpu.rows import Rows, say
-from tests.gpu.servers import Server, done, load, running, swap
-from tests.gpu.wide import BATCHES, ROUNDS, TOKENS, switches
+from tests.gpu.servers import Server, done, running, swap
+from tests.gpu.wide import TOKENS, Modes, in_turns, swaps, switched, switches
 from tests.support.engine import STEPS, Engine
 from tests.support.load import speed
 from tests.support.models import DrafterShape, expected_accept_length
@@ -47,7 +46,7 @@ def kimi(out: Path, rows: Rows) -> None:
         there_and_back(drafting, folders, rows, "Kimi")
         _speeds(plain, drafting, rows)
         switches(drafting, rows)
-        swaps(drafting, folders, rows, "Kimi")
+        swaps(drafting, orders(folders), rows, "Kimi: ")
 
 
 def made(place: Path) -> tuple[Path, dict[str, Path]]:
@@ -58,6 +57,11 @@ def made(place: Path) -> tuple[Path, dict[str, Path]]:
     if compiling.wait():
         raise RuntimeError("SGLang's INT4 kernel did not compile: its own words are above")
     return target, folders
+
+
+def orders(folders: dict[str, Path]) -> list[Path]:
+    """To the other drafter and back, twice."""
+    return [folders["q70"], folders["good"]] * 2
 
 
 def there_and_back(engine: Engine, folders: dict[str, Path], rows: Rows, where: str) -> None:
@@ -77,36 +81,15 @@ def there_and_back(engine: Engine, folders: dict[str, Path], rows: Rows, where: 
 
 
 def _speeds(plain: Engine, drafting: Engine, rows: Rows) -> None:
-    """No speculative arguments, off, and on with a drafter that is always right, interleaved."""
-    for batch in BATCHES:
-        found: dict[str, list[float]] = {"plain": [], "off": [], "on, all accepted": []}
-        for number in range(ROUNDS + 1):
-            for mode, speeds in found.items():
-                if mode != "plain":
-                    done(drafting, Steps(steps=STEPS if mode.startswith("on") else 0))
-                engine = plain if mode == "plain" else drafting
-                took = speed(engine, prompts(batch, 1000 + 40 * number), TOKENS)
-                # The first round warms up.
-                if number:
-                    speeds.append(took)
-        base = statistics.median(found["plain"])
-        for mode, speeds in found.items():
-            median = statistics.median(speeds)
-            say(rows, "Kimi: speed", median, "tok/s", mode=mode, batch=batch, ratio=round(median / base, 3),
-                n=len(speeds), spread=[round(min(speeds), 1), round(max(speeds), 1)])  # fmt: skip
-
-
-def swaps(engine: Engine, folders: dict[str, Path], rows: Rows, where: str) -> None:
-    """The drafter of 1.9 GB swapped under load: the pause in which no token comes, and the time to stage it."""
-    done(engine, Steps(steps=STEPS))
-    with load(engine, 3) as clients:
-        took = [swap(engine, folders[name]) for name in ("q70", "good", "q70", "good")]
-    say(rows, f"{where}: swap of 1.9 GB under load of 3: pause", max(pause for _, pause in took) * 1000, "ms", n=len(took),
-        failed=len(clients.failed), answered=clients.answered)  # fmt: skip
-    say(
+    """No speculative arguments, off, and on with a drafter that is always right."""
+    modes: Modes = {
+        "plain": lambda: plain,
+        "off": lambda: switched(drafting, Steps(steps=0)),
+        "on, all accepted": lambda: switched(drafting, Steps(steps=STEPS)),
+    }
+    in_turns(
+        modes,
+        lambda engine, batch, number: speed(engine, prompts(batch, 1000 + 40 * number), TOKENS),
         rows,
-        f"{where}: swap of 1.9 GB under load of 3: staging",
-        max(staging for staging, _ in took),
-        "s",
-        n=len(took),
+        "Kimi: speed",
     )

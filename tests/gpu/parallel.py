@@ -35,7 +35,7 @@ def parallel(out: Path, rows: Rows) -> None:
         _exact(tiny, folders, rows)
         _counters(tiny, rows)
         switches(wide, rows)
-        swaps(wide, drafters, rows)
+        swaps(wide, drafters[::-1], rows)
         _both_ranks(wide, "wide", rows)
 
 
@@ -56,7 +56,7 @@ def parallel_kimi(out: Path, rows: Rows) -> None:
         kimi.there_and_back(engine, folders, rows, "TP 2, Kimi")
         _counters(engine, rows)
         switches(engine, rows)
-        kimi.swaps(engine, folders, rows, "TP 2, Kimi")
+        swaps(engine, kimi.orders(folders), rows, "TP 2, Kimi: ")
         _both_ranks(engine, "Kimi", rows)
 
 

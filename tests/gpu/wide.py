@@ -21,6 +21,8 @@ BATCHES = (1, 8, 32)
 TOKENS = 256
 ROUNDS = 5
 COST_TOKENS, COST_ROUNDS = 128, 12
+Modes = dict[str, Callable[[], Engine]]
+"""By name, what switches an engine into a mode and returns it."""
 
 
 def wide(out: Path, rows: Rows) -> None:
@@ -31,7 +33,7 @@ def wide(out: Path, rows: Rows) -> None:
         _same(*engines, rows)
         _overhead(*engines, rows)
         switches(engines[1], rows)
-        swaps(engines[1], drafters, rows)
+        swaps(engines[1], drafters[::-1], rows)
         done(engines[1], Steps(steps=0))
         compare(rows, {"plain": engines[0], "off": engines[1]})
 
@@ -94,25 +96,30 @@ def _same(plain: Engine, drafting: Engine, rows: Rows) -> None:
 
 
 def _overhead(plain: Engine, drafting: Engine, rows: Rows) -> None:
-    """No speculative arguments, off, off with draft KV kept warm, and on with nothing accepted, interleaved."""
-    modes: dict[str, Callable[[], Engine]] = {
+    """No speculative arguments, off, off with draft KV kept warm, and on with nothing accepted."""
+    modes: Modes = {
         "plain": lambda: plain,
-        "off": lambda: _switched(drafting, Steps(steps=0)),
-        "warm": lambda: _switched(drafting, Steps(steps=0, warm=True)),
-        "on": lambda: _switched(drafting, Steps(steps=STEPS)),
+        "off": lambda: switched(drafting, Steps(steps=0)),
+        "warm": lambda: switched(drafting, Steps(steps=0, warm=True)),
+        "on": lambda: switched(drafting, Steps(steps=STEPS)),
     }
+    in_turns(modes, lambda engine, batch, number: throughput(engine, batch, number, TOKENS), rows, "overhead")
+
+
+def in_turns(modes: Modes, timed: Callable[[Engine, int, int], float], rows: Rows, what: str) -> None:
+    """Tokens a second of modes in turns, the first of them the base; `timed` gets engine, batch and number of the round."""
     for batch in BATCHES:
         found: dict[str, list[float]] = {mode: [] for mode in modes}
         for number in range(ROUNDS + 1):
             for mode, engine in modes.items():
-                speed = throughput(engine(), batch, number, TOKENS)
+                speed = timed(engine(), batch, number)
                 # The first round warms up.
                 if number:
                     found[mode].append(speed)
-        base = statistics.median(found["plain"])
+        base = statistics.median(next(iter(found.values())))
         for mode, speeds in found.items():
             median = statistics.median(speeds)
-            say(rows, "overhead", median, "tok/s", mode=mode, batch=batch, ratio=round(median / base, 3),
+            say(rows, what, median, "tok/s", mode=mode, batch=batch, ratio=round(median / base, 3),
                 n=len(speeds), spread=[round(min(speeds), 1), round(max(speeds), 1)])  # fmt: skip
 
 
@@ -130,15 +137,15 @@ def switches(engine: Engine, rows: Rows) -> None:
         spread=[round(took[0], 1), round(took[-1], 1)], failed=len(clients.failed))  # fmt: skip
 
 
-def swaps(engine: Engine, drafters: list[Path], rows: Rows) -> None:
-    """A drafter of 1.9 GB swapped under load: the pause in which no token comes, and the time to stage it."""
+def swaps(engine: Engine, drafters: list[Path], rows: Rows, where: str = "") -> None:
+    """Drafters of 1.9 GB swapped in one after the other under load: the pause in which no token comes, and the time to stage."""
     done(engine, Steps(steps=STEPS))
     with load(engine, 3) as clients:
-        took = [swap(engine, folder) for folder in reversed(drafters)]
+        took = [swap(engine, folder) for folder in drafters]
     pauses, staging = [pause * 1000 for _, pause in took], [seconds for seconds, _ in took]
-    say(rows, "swap of 1.9 GB under load of 3: pause", max(pauses), "ms", n=len(pauses),
+    say(rows, f"{where}swap of 1.9 GB under load of 3: pause", max(pauses), "ms", n=len(pauses),
         failed=len(clients.failed), answered=clients.answered)  # fmt: skip
-    say(rows, "swap of 1.9 GB under load of 3: staging", max(staging), "s", n=len(staging))
+    say(rows, f"{where}swap of 1.9 GB under load of 3: staging", max(staging), "s", n=len(staging))
 
 
 def throughput(engine: Engine, batch: int, number: int, tokens: int) -> float:
@@ -156,6 +163,7 @@ def throughput(engine: Engine, batch: int, number: int, tokens: int) -> float:
     return batch * tokens / (time.perf_counter() - began)
 
 
-def _switched(engine: Engine, order: Steps) -> Engine:
+def switched(engine: Engine, order: Steps) -> Engine:
+    """Give an order that must be carried out, and return the engine that it was given to."""
     done(engine, order)
     return engine

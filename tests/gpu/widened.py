@@ -18,16 +18,15 @@ import ml_dtypes
 import numpy as np
 from safetensors.numpy import load_file
 from tests.gpu.memory import LIKE_KIMI
+from tests.gpu.models import DRAFTED, HEAD_SIZE, HEADS, HIDDEN, INNER, KV_HEADS, VOCABULARY
 from tests.support.models import KIMI_LATENT, DrafterShape, kimi
 from tests.support.models.codes import FIRST_TEXT, LAYERS, TAU, WIDTH, Array, matrix
 from tests.support.models.drafter import drafter as tiny_drafter
 
-HIDDEN, INNER, VOCABULARY, DRAFTED = 7168, 18432, 163840, 32000
 EXPERTS, EXPERT_INNER, GROUP = 384, 2048, 32
 DENSE = LAYERS - 2
 """Layers without experts; the published model has one such, and sixty with experts of 9.6 GB each."""
 ROUTED_SCALING = 2.827
-HEADS, HEAD_SIZE = 56, 128
 NORM = (WIDTH / HIDDEN) ** 0.5
 INT4 = {
     "quant_method": "compressed-tensors",
@@ -97,11 +96,11 @@ def drafter(folder: Path, shape: DrafterShape) -> Path:
     config = json.loads((folder / "config.json").read_text())
     config |= {
         "hidden_size": HIDDEN, "intermediate_size": INNER, "vocab_size": VOCABULARY, "draft_vocab_size": DRAFTED,
-        "num_attention_heads": HEADS, "num_key_value_heads": 8, "head_dim": HEAD_SIZE, "target_hidden_size": HIDDEN,
+        "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": HEAD_SIZE, "target_hidden_size": HIDDEN,
     }  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
     tiny = load_file(folder / "model.safetensors")
-    rows = {"q": HEADS * HEAD_SIZE, "k": 8 * HEAD_SIZE, "v": 8 * HEAD_SIZE}
+    rows = {"q": HEADS * HEAD_SIZE, "k": KV_HEADS * HEAD_SIZE, "v": KV_HEADS * HEAD_SIZE}
     blocks = np.split(tiny["fc.weight"], 3, axis=1)
     # Further draft tokens stand for the target's next ones; their heads are zero, so none is ever drafted.
     offsets = np.full(DRAFTED, FIRST_TEXT, np.int64)

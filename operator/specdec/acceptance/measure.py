@@ -140,6 +140,7 @@ class Ledger:
     def _state(self, uid: str, window: Window, now: float) -> PodState:
         if window.state is PodState.IMPOSSIBLE:
             return window.state
+        # Whoever asks the engines tells of silence: to a rollout's pass it is no deadline (rollout/now.py).
         return PodState.SILENT if float(now) - self.heard[uid][1] > SILENT_SECONDS else window.state
 
 

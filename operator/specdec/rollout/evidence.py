@@ -192,4 +192,4 @@ def _latest(pod: PodView, record: RevisionRecord) -> ProbeResult | None:
 def _silent(pod: PodView, now: float, since: float) -> bool:
     if pod.heard_at is None:
         return now - max(since, pod.created) > SILENT_SECONDS
-    return float(now) - pod.heard_at > SILENT_SECONDS
+    return float(now) - pod.heard_at > SILENT_SECONDS  # as in `Scene.heard`
