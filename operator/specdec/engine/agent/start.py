@@ -66,6 +66,8 @@ TARGET_SECONDS = 120.0
 """Deadline for reading the target's headers."""
 NOT_THERE = frozenset({"FileMissing", "ConfigMissing", "NoWeights", "PathOutsideModels"})
 WATCH_SECONDS = 0.05
+LAST_WORDS_SECONDS = 3.0
+"""A dying SGLang drops its connections before its exit and its last lines are known."""
 BOOT = re.compile("[0-9a-f]{8}")
 """Name of one start and of its folder below the run folder."""
 
@@ -130,7 +132,7 @@ class Start:
         loopback = self.loopback
         if loopback is None:
             raise RuntimeError("a launched engine has a loopback")
-        report = await self._until_up(child, loopback)
+        report = await self._unless_ended(child, self._until_up(child, loopback))
         self._refuse_unpatched(report)
         finding = await self._unless_ended(child, self._warm_up(loopback, report))
         candidacy = await self._unless_ended(child, self._candidacy(loopback, finding))
@@ -232,8 +234,6 @@ class Start:
         """Wait until web app and plugin answer; a start without progress for too long has failed."""
         socket = self.run_dir / "scheduler-0.sock"
         while not (socket.exists() and await loopback.answers()):
-            if not child.running:
-                raise StartFailedError(self.diagnosis(child))
             idle = time.monotonic() - child.progress_at
             if idle > self.plan.stall_seconds:
                 raise stalled(child.mark, idle)
@@ -343,11 +343,13 @@ class Start:
         self.board.change(phase=self.phase_when_up, progress_at=now_text(), **said)
 
     async def _unless_ended(self, child: Child, work: Coroutine[Any, Any, Result]) -> Result:
-        """Wait for work, but not longer than SGLang lives."""
+        """Wait for work, but not longer than SGLang lives; its end explains more than what failed by it."""
         task = asyncio.create_task(work)
         ended = asyncio.create_task(child.ended())
         try:
             await asyncio.wait({task, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done() and task.exception() is not None:
+                await asyncio.wait({ended}, timeout=LAST_WORDS_SECONDS)
             if ended.done():
                 raise StartFailedError(self.diagnosis(child))
             return task.result()

@@ -13,6 +13,7 @@ import json
 import os
 import random
 import signal
+import socket
 import socketserver
 import subprocess
 import sys
@@ -162,6 +163,9 @@ class Handler(BaseHTTPRequestHandler):
                 self.reply({"error": "on purpose"}, 500)
                 return
             case "die":
+                # Its clients see it before its parent does, as with the real one.
+                self.connection.shutdown(socket.SHUT_RDWR)
+                time.sleep(0.3)
                 os._exit(7)
         if self.engine.quality > 1:
             # A drafter whose map leads out of the vocabulary does that to the real one.
