@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 from collections.abc import Callable, Coroutine
@@ -35,6 +36,9 @@ from specdec.rollout.plan import plan
 from specdec.rollout.world import Settings
 
 log = logging.getLogger(__name__)
+
+YOUNG_OBJECTS = 10_000
+"""So many new objects before Python looks for cycles: its own 700 took a tenth of the CPU with 1,200 engines."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +172,13 @@ async def _first_end(*parts: Coroutine[Any, Any, None]) -> None:
         task.result()
 
 
+def _spare_collections() -> None:
+    """Keep all that is imported out of Python's search for cycles, which stopped everything for 0.15 s with 1,200 engines."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
+
+
 def main() -> None:
     """Run the operator; settings come from the environment."""
     try:
@@ -180,6 +191,7 @@ def main() -> None:
     logging.getLogger().setLevel(settings.log_level)
     for chatty in ("kopf", "aiohttp", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    _spare_collections()
     try:
         asyncio.run(run(settings))
     except LeaseLostError as error:
