@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from specdec.acceptance.judge import ALPHA, ROLLOUT, STEADY, Case, Floor, verdict
+from specdec.acceptance.judge import ROLLOUT, STEADY, Case, Floor, verdict
 from specdec.acceptance.measure import Measurement, PodState
 from specdec.acceptance.tally import Tally
 from specdec.acceptance.verdict import Judgement, Verdict
@@ -115,5 +115,5 @@ def test_a_floor_above_steps_plus_one_is_impossible():
 
 
 def test_budgets_add_up():
-    assert pytest.approx(1e-3) == ROLLOUT.alpha == ALPHA
+    assert pytest.approx(1e-3) == ROLLOUT.alpha
     assert pytest.approx(1e-6) == STEADY.alpha

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from specdec.acceptance.judge import ALPHA, Case, Floor, verdict
+from specdec.acceptance.judge import ROLLOUT, Case, Floor, verdict
 from specdec.acceptance.measure import Measurement
 from specdec.acceptance.sequential import below, chain_variance, probe_doubt, radius
 from specdec.acceptance.tally import Tally
@@ -87,7 +87,7 @@ def test_four_identical_requests_are_not_certainty():
         calls=40,
         correct=(40, 0, 0),
     )
-    assert radius(four, 2.2, STEPS, ALPHA) > 0.3
+    assert radius(four, 2.2, STEPS, ROLLOUT.alpha) > 0.3
 
 
 def test_a_single_request_says_nothing():
@@ -111,7 +111,3 @@ def test_the_variance_of_a_chain_is_that_of_its_mean(mean, variance):
 )
 def test_a_probe_doubts_what_it_shows(length, least, most):
     assert least <= probe_doubt(length, 40, 2.2, STEPS) <= most
-
-
-def test_the_budget_is_one_number():
-    assert pytest.approx(1e-3) == ALPHA

@@ -15,7 +15,7 @@ from specdec.rollout.world import Event
 def test_kubectl_describe_can_sort_events_by_when_they_happened():
     kube, clock = FakeKube(), Clock(now=lambda: 1_800_000_000.25)
     poster = EventPoster(kube, clock, "operator-0")
-    asyncio.run(poster.post(server(), Event("Warning", "RolledBack", "v2 serves again")))
+    asyncio.run(poster.post(server()["metadata"], Event("Warning", "RolledBack", "v2 serves again")))
     (posted,) = kube.objects.values()
     assert (posted["apiVersion"], posted["involvedObject"]["name"]) == ("v1", "demo")
     assert posted["firstTimestamp"] == posted["lastTimestamp"] == "2027-01-15T08:00:00Z"

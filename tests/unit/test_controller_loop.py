@@ -9,10 +9,11 @@ import pytest
 from tests.support.controllerparts import KEY, UID, Parts, calm, child, pod, server, status
 
 from specdec.api.v1alpha1 import AcceptanceStatus, SpecDecodeServerStatus
-from specdec.controller.kube import ForbiddenError
+from specdec.controller.kube import ConflictError, ForbiddenError
 from specdec.controller.status import NUMBER_SECONDS
 from specdec.engine.protocol import Answer, Confirm, DrafterRef, Promote, Rollback, Swap
-from specdec.rollout.world import AgentCommand, Event, Evidence, Plan, World
+from specdec.resources import controller_revision
+from specdec.rollout.world import AgentCommand, Event, Evidence, Plan, RevisionRecord, World
 
 pytestmark = pytest.mark.looptime
 
@@ -186,6 +187,43 @@ async def test_an_event_is_posted_once_and_after_the_status():
     parts.add(server())
     await run_for(parts, 60)
     assert [kind for _, kind, _ in parts.kube.writes] == ["SpecDecodeServer/status", "Event"]
+
+
+async def test_what_a_pass_wrote_down_but_could_not_tell_of_is_shown_to_the_next_one_as_untold():
+    shown: list[tuple[list[str], list[str]]] = []
+
+    def planner(world: World, evidence: Evidence, now: float) -> Plan:
+        shown.append(([record.name for record in world.revisions], list(world.told_of)))
+        record = RevisionRecord(name="demo-1", number=1, data={}, outcome="Promoted")
+        status = SpecDecodeServerStatus(phase="Serving")
+        return Plan((controller_revision(world.server, record),), status=status, requeue_after=5)
+
+    parts = Parts(planner)
+    parts.add(server())
+    parts.kube.failures["SpecDecodeServer"] = ConflictError("changed since it was read", 409)
+    task = asyncio.create_task(parts.loop().run())
+    await asyncio.sleep(1)
+    del parts.kube.failures["SpecDecodeServer"]
+    await asyncio.sleep(10)
+    task.cancel()
+    assert shown[0] == ([], [])
+    assert shown[1] == (["demo-1"], [])
+    assert shown[-1] == (["demo-1"], ["demo-1"])
+
+
+async def test_a_server_that_is_not_what_the_crd_allows_says_so_itself():
+    parts = Parts(calm)
+    parts.add(server())
+    await run_for(parts, 5)
+    parts.add({**server(replicas=-1), "status": parts.kube.objects["SpecDecodeServer", *KEY]["status"]})
+    parts.kube.writes.clear()
+    await run_for(parts, 90)
+    written = parts.kube.objects["SpecDecodeServer", *KEY]["status"]
+    (stalled,) = (item for item in written["conditions"] if item["type"] == "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "InvalidSpec")
+    assert "spec.replicas is not what the CRD allows" in stalled["message"]
+    assert written["phase"] == "Serving"
+    assert sorted(kind for _, kind, _ in parts.kube.writes) == ["Event", "SpecDecodeServer/status"]
 
 
 SWAP = Swap(drafter=DrafterRef(revision="r2", version="v2", path="/models/m/v2"), confirm_within_seconds=60)

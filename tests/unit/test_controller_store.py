@@ -10,6 +10,7 @@ from tests.support.controllerparts import KEY, UID, server
 
 from specdec.controller.kinds import CONFIG_MAP, SPEC_DECODE_SERVER
 from specdec.controller.store import Store
+from specdec.controller.watches import take
 from specdec.resources.labels import SERVER
 
 TEXTS = st.text(max_size=40)
@@ -55,3 +56,26 @@ def test_a_server_that_is_there_is_wanted_until_it_is_on_its_way_out():
     store.put({**made, "metadata": {**made["metadata"], **leaving}})
     assert store.wanted(KEY) is None
     assert store.get(SPEC_DECODE_SERVER, *KEY) is not None
+
+
+def relabelled(label: str) -> dict[str, Any]:
+    made = config_map(1, {})
+    return {**made, "metadata": {**made["metadata"], "resourceVersion": "9", "labels": {SERVER: label}}}
+
+
+def test_an_object_that_someone_relabels_goes_to_the_other_server_and_both_hear_of_it():
+    store, woken = Store(), list[Any]()
+    store.put(config_map(1, {}))
+    take(CONFIG_MAP, "MODIFIED", relabelled("other"), store, woken.append)
+    assert sorted(woken) == [KEY, ("serving", "other")]
+    assert store.children(CONFIG_MAP, KEY) == []
+    assert store.children(CONFIG_MAP, ("serving", "other")) == [relabelled("other")]
+
+
+def test_nothing_is_left_of_an_object_that_was_relabelled_and_deleted():
+    store, woken = Store(), list[Any]()
+    store.put(config_map(1, {}))
+    store.put(relabelled("other"))
+    take(CONFIG_MAP, "DELETED", relabelled("other"), store, woken.append)
+    assert woken == [("serving", "other")]
+    assert [store.children(CONFIG_MAP, key) for key in (KEY, ("serving", "other"))] == [[], []]

@@ -54,7 +54,7 @@ def launch_plan(of: SpecDecodeServer, revision: RevisionRecord) -> LaunchPlan:
 
 def made(of: SpecDecodeServer, **world: Any) -> list[dict[str, Any]]:
     revision = record(of)
-    return list(manifests(World(of, SETTINGS, **world), launch_plan(of, revision), revision, now=0.0))
+    return list(manifests(World(of, SETTINGS, **world), launch_plan(of, revision), revision))
 
 
 def one(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def test_pods_are_made_from_the_revision_that_is_served_though_the_spec_asks_for
         {"metadata": good.metadata, "spec": {**spec, "engine": inputs}}
     )
     revision = record(good)
-    back = manifests(World(rejected, SETTINGS), launch_plan(good, revision), revision, now=0.0)
+    back = manifests(World(rejected, SETTINGS), launch_plan(good, revision), revision)
     template = one(list(back), "StatefulSet")["spec"]["template"]
     assert template == one(made(good), "StatefulSet")["spec"]["template"]
 
@@ -230,3 +230,23 @@ def test_the_stateful_set_does_not_adopt_our_revisions():
     labels = controller_revision(of, record(of))["metadata"]["labels"]
     assert not selector(of).items() <= labels.items()
     assert labels[REVISION_OF] == "demo"
+
+
+@pytest.mark.parametrize(
+    ("label", "kept"),
+    [
+        ("team", True),
+        ("example.org/team", True),
+        ("kueue.x-k8s.io/queue-name", True),
+        ("notspecdec.dev/server", True),
+        ("specdec.dev/server", False),
+        ("x.specdec.dev/server", False),
+        ("app.kubernetes.io/name", False),
+        ("node.k8s.io/name", False),
+        ("k8s.io/name", False),
+    ],
+)
+def test_a_label_of_the_user_is_kept_unless_its_domain_is_reserved(label, kept):
+    labelled = server("minimal", engine={"podLabels": {label: "mine"}})
+    found = one(made(labelled), "StatefulSet")["spec"]["template"]["metadata"]["labels"]
+    assert (found.get(label) == "mine") is kept

@@ -138,6 +138,7 @@ def test_a_rejection_is_written_with_what_it_held_for():
         ("ShapeMismatch", "Rejected"),
         ("FileMissing", None),
         ("VolumeHangs", None),
+        ("Busy", None),
         ("EngineUnreachable", None),
         ("ConfigDiffers", ""),
     ],
@@ -155,6 +156,7 @@ def test_a_refusal_is_the_drafters_fault_or_not(reason, outcome):
         ("ProbeFailed: TooFewCalls", None),
         ("NotConfirmed", None),
         ("EngineEnded", None),
+        ("EngineCrashed", "Rejected"),
     ],
 )
 def test_a_way_back_is_the_drafters_fault_or_not(reason, outcome):
@@ -182,6 +184,17 @@ def test_a_rejection_ends_with_another_target_or_engine(change):
     rejected = replace(V2, outcome="Rejected", reason="DeadDrafter", message="dead", at=exact(NOW - 500))
     made = planned(asks_v2(pod(V1, **change), records=(V1, rejected)))
     assert told(made) == ["kimi-0 Swap v2"]
+
+
+def test_a_promotion_that_was_written_down_but_not_told_is_told():
+    promoted = replace(V2, outcome="Promoted", at=exact(NOW - 1), message="2.40 tokens per call")
+    standing = world(server("v2"), promoted, pod(promoted), records=(V1, promoted))
+    assert [event.reason for event in planned(standing).events if event.reason == "Promoted"] == []
+    made = planned(replace(standing, told=(V1, V2)))
+    assert [event.message for event in made.events if event.reason == "Promoted"] == [
+        "v2 is promoted: 2.40 tokens per call"
+    ]
+    assert made.status.last_evidence == "v2 promoted: 2.40 tokens per call"
 
 
 def test_promotion_raises_the_assignment_above_all_that_was_said():

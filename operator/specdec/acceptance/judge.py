@@ -1,6 +1,6 @@
 """Verdict on one drafter from one measurement and its probes.
 
-The error budget of a rollout is one number, ALPHA = 1e-3: the chance that a drafter at its floor is taken
+The error budget of a rollout is one number, `ROLLOUT.alpha` = 1e-3: the chance that a drafter at its floor is taken
 away, however long and however often it is looked at. It is spent on two independent looks. Live traffic
 raises a suspicion (`Levels.suspicion`, at any time); a probe must then agree (`Levels.probe`). A probe that
 is merely below the floor agrees only once live traffic alone is beyond doubt (`Levels.alone`). A probe at or
@@ -76,8 +76,6 @@ STEADY = Levels(suspicion=1e-4, probe=0.009, alone=1e-7, lean=0.02)
 So do probes while hard traffic lasts, and one in seven of a drafter a standard deviation above its floor is
 below it: a leaning probe must be more than that.
 """
-
-ALPHA = ROLLOUT.alpha
 
 
 @dataclass(frozen=True)

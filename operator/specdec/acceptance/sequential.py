@@ -28,12 +28,6 @@ def below(tally: Tally, limit: float, steps: int, alpha: float) -> bool:
     return length is not None and length + radius(tally, limit, steps, alpha) < limit
 
 
-def above(tally: Tally, limit: float, steps: int, alpha: float) -> bool:
-    """Whether the accept length is above the limit, beyond doubt `alpha`."""
-    length = tally.accept_length
-    return length is not None and length - radius(tally, limit, steps, alpha) > limit
-
-
 def radius(tally: Tally, limit: float, steps: int, alpha: float) -> float:
     """Half width of the one-sided confidence sequence around the accept length."""
     if tally.requests < LEAST_REQUESTS or not tally.finished_calls:

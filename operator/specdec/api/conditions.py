@@ -72,6 +72,8 @@ class Reason(StrEnum):
     """Engines restart one at a time."""
     APPLY_FAILED = "ApplyFailed"
     """An object could not be written, or an agent did not take a command; the operator goes on trying."""
+    INVALID_SPEC = "InvalidSpec"
+    """The object holds what the CRD does not allow, as one that was stored under a laxer CRD: nothing is done until it is applied anew."""
     PROGRESSING = "Progressing"
     """Not stalled."""
 

@@ -35,9 +35,8 @@ class EventPoster:
     identity: str
     _posted: OrderedDict[tuple[str, ...], float] = field(default_factory=OrderedDict)
 
-    async def post(self, server: dict[str, Any], event: Event) -> None:
-        """Post one event, unless it was posted lately; a lost event stops nothing."""
-        metadata = server["metadata"]
+    async def post(self, metadata: dict[str, Any], event: Event) -> None:
+        """Post one event on the server of this metadata, unless it was posted lately; a lost event stops nothing."""
         key = (metadata["uid"], str(metadata.get("generation", 0)), event.type, event.reason, event.message)
         now = self.clock.monotonic()
         if now - self._posted.get(key, float("-inf")) < REPEAT_SECONDS:

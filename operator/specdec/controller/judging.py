@@ -34,10 +34,12 @@ class LedgerJudge:
             if self._said.get(revision) != now:
                 metrics.VERDICTS.labels(*self.key, *now).inc()
         self._said = {revision: (said.judgement, said.reason) for revision, said in found.items()}
-        for pod in world.pods:
-            candidate = pod.status.candidate if pod.status else None
-            if candidate is None or not candidate.swap_seconds:
-                continue
-            if self._swaps.get(pod.uid) != candidate.swapped_at:
-                self._swaps[pod.uid] = candidate.swapped_at
-                metrics.SWAP_SECONDS.observe(float(candidate.swap_seconds))
+        swaps = {
+            pod.uid: (candidate.swapped_at, candidate.swap_seconds)
+            for pod in world.pods
+            if pod.status and (candidate := pod.status.candidate) and candidate.swap_seconds
+        }
+        for uid, (at, took) in swaps.items():
+            if self._swaps.get(uid) != at:
+                metrics.SWAP_SECONDS.observe(float(took))
+        self._swaps = {uid: at for uid, (at, _) in swaps.items()}

@@ -13,24 +13,25 @@ import contextvars
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Protocol
 
+from specdec.api.conditions import Reason
 from specdec.controller import metrics
 from specdec.controller.apply import LOST, Applier
 from specdec.controller.claims import Claims
 from specdec.controller.clock import Clock
 from specdec.controller.events import EventPoster
 from specdec.controller.kube import ConflictError, KubeError
-from specdec.controller.observe import named_claims, observed, world
+from specdec.controller.observe import UnreadableError, named_claims, observed, world
 from specdec.controller.poller import Poller
-from specdec.controller.report import unanswered, with_failures
+from specdec.controller.report import unanswered, unreadable, with_failures
 from specdec.controller.status import NUMBER_SECONDS, StatusWriter
 from specdec.controller.store import Key, Store
 from specdec.controller.wakeup import Wakeup
 from specdec.rollout.now import Now
-from specdec.rollout.world import Evidence, Plan, Settings, World
+from specdec.rollout.world import Event, Evidence, Plan, RevisionRecord, Settings, World
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,8 @@ class ServerLoop:
     news: int = 0
     """Since the last pass began."""
     failures: int = 0
+    told: tuple[RevisionRecord, ...] | None = None
+    """The records that stood before a pass which told of none: what has become of them since is still to tell."""
 
     async def run(self) -> None:
         """Go on until the server is gone or on its way out: then there is nothing to decide."""
@@ -117,6 +120,8 @@ class ServerLoop:
         except KubeError as error:
             log.warning("%s: %s", name, error)
             outcome, failed, wait = "failed", [str(error)], 0.0
+            if isinstance(error, UnreadableError):
+                await self._say_unreadable(str(error))
         except Exception:
             log.exception("%s: this pass failed", name)
             outcome, failed, wait = "failed", ["the pass failed"], 0.0
@@ -139,16 +144,31 @@ class ServerLoop:
             log.warning("%s: %s", "/".join(self.key), sentence)
         planned = plan.status if carried.recorded else unanswered(plan.status, seen.server.status)
         status = with_failures(planned, carried.failed, generation=seen.server.generation, now=now)
-        metrics.show(self.key, status, plan.events)
         await self.status.write(seen.server, status)
+        self.told = None
+        metrics.show(self.key, status, plan.events)
         for event in plan.events:
-            await self.events.post(seen.server.model_dump(include={"metadata"}), event)
+            await self.events.post(seen.server.metadata, event)
         return carried.failed, min(plan.requeue_after, NUMBER_SECONDS if self.status.owes else inf)
 
     async def _observe(self) -> World:
         server = observed(self.key, self.store)
         views = await self.claims.views(self.key[0], named_claims(server))
-        return world(server, self.store, settings=self.settings, heard=self.poller.heard, claim_views=views)
+        seen = world(server, self.store, settings=self.settings, heard=self.poller.heard, claim_views=views)
+        self.told = seen.revisions if self.told is None else self.told
+        return replace(seen, told=self.told)
+
+    async def _say_unreadable(self, sentence: str) -> None:
+        """Say on the object itself that nothing is done for it."""
+        found = self.store.server(self.key)
+        if found is None or not self.may_decide():
+            return
+        event = Event("Warning", Reason.INVALID_SPEC, sentence)
+        await self.events.post(found["metadata"], event)
+        said = unreadable(found, sentence, self.clock.now())
+        with contextlib.suppress(KubeError):  # its status may be what is not allowed
+            if said["status"] != found.get("status"):
+                self.store.answered(await self.status.kube.apply(said, "status"))
 
 
 async def _until(event: asyncio.Event, seconds: float) -> None:
@@ -200,7 +220,7 @@ class Loops:
 
     def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
         if key in self._running and self._running[key][1] is task:
-            del self._running[key]
+            self._running.pop(key)[0].poller.forget(key)
             metrics.forget(key)
         metrics.SERVERS.set(len(self._running))
         if not task.cancelled() and (error := task.exception()) is not None:

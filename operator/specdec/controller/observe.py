@@ -32,6 +32,10 @@ FIRST_SYNC_SECONDS = 30.0
 Manifest = dict[str, Any]
 
 
+class UnreadableError(KubeError):
+    """A server holds what no CRD of ours allows."""
+
+
 @dataclass(frozen=True)
 class Heard:
     """What an agent said, and when."""
@@ -51,7 +55,7 @@ def observed(key: Key, store: Store) -> SpecDecodeServer:
 
     Raises
     ------
-    KubeError
+    UnreadableError
         It holds what no CRD of ours allows.
     """
     manifest = store.server(key)
@@ -61,9 +65,11 @@ def observed(key: Key, store: Store) -> SpecDecodeServer:
         return SpecDecodeServer.model_validate(manifest)
     except ValidationError as error:
         # It was stored under a laxer CRD. Its values stay out of the log: they may be anything.
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])[:MESSAGE_LENGTH]
-        raise KubeError(f"nothing is done: {place} is not what the CRD allows: {first['msg']}") from None
+        found = "; ".join(
+            f"{'.'.join(map(str, item['loc']))} is not what the CRD allows: {item['msg']}"
+            for item in error.errors(include_input=False, include_url=False)
+        )
+        raise UnreadableError(f"nothing is done: {found}"[:MESSAGE_LENGTH]) from None
 
 
 def world(

@@ -83,6 +83,10 @@ class Poller:
                     pod.due = 0.0
         self._intervals[server] = seconds
 
+    def forget(self, server: Key) -> None:
+        """Forget a server that has no loop any more."""
+        self._intervals.pop(server, None)
+
     async def run(self) -> None:
         """Go round for ever."""
         slots = asyncio.Semaphore(self.slots)

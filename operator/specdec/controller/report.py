@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from specdec.api.base import Condition
+from specdec.api.base import API_VERSION, KIND, Condition
 from specdec.api.conditions import ConditionType, Reason, find
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
 from specdec.rollout.clock import text
@@ -34,3 +35,23 @@ def unanswered(status: SpecDecodeServerStatus, before: SpecDecodeServerStatus) -
     """Take a planned answer to a person's request back: what it rests on was not written, the next pass answers."""
     kept = {"last_handled_request": before.last_handled_request, "last_answer": before.last_answer}
     return status.model_copy(update=kept)
+
+
+def unreadable(server: dict[str, Any], sentence: str, now: float) -> dict[str, Any]:
+    """Manifest of the status that a server has, but stalled: the rest of it is all that is known of what serves."""
+    metadata, before = server["metadata"], server.get("status", {})
+    conditions = {item["type"]: item for item in before.get("conditions", ())}
+    known = conditions.get(ConditionType.STALLED, {})
+    same = (known.get("reason"), known.get("message")) == (Reason.INVALID_SPEC, sentence)
+    stalled = Condition(
+        type=ConditionType.STALLED,
+        status="True",
+        observed_generation=metadata.get("generation", 0),
+        last_transition_time=known["lastTransitionTime"] if same else text(now),
+        reason=Reason.INVALID_SPEC,
+        message=sentence,
+    )
+    conditions[ConditionType.STALLED] = stalled.model_dump(mode="json", by_alias=True)
+    kept = {key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")}
+    status = {**before, "conditions": list(conditions.values()), "reason": Reason.INVALID_SPEC.value}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": kept, "status": status}

@@ -101,6 +101,12 @@ class Store:
         self._first: dict[str, bytes] = {}
         """The first object of each kind, as text."""
 
+    def server_now(self, manifest: Manifest) -> Key | None:
+        """Server that an object is kept for, whatever its newer version says."""
+        kind, place = _address(manifest)
+        known = self._objects[kind].get(place)
+        return known.server if known is not None else None
+
     def answered(self, manifest: Manifest) -> None:
         """Take what a write of ours was answered with; where a watch was quicker, that news was an echo."""
         kind, place = _address(manifest)
@@ -122,8 +128,11 @@ class Store:
             return False
         now = self._objects[kind][place] = self._kept(kind, manifest)
         self._versions[kind] += 1
-        if known is None and now.server is not None:
-            self._members.setdefault(now.server, []).append((kind, place))
+        before = known.server if known is not None else None
+        if before != now.server:  # new, or someone has changed its label
+            self._leave(before, kind, place)
+            if now.server is not None:
+                self._members.setdefault(now.server, []).append((kind, place))
         return True
 
     def _kept(self, kind: str, manifest: Manifest) -> Kept:
@@ -161,11 +170,16 @@ class Store:
     def _forget(self, kind: str, place: Place, known: Kept) -> None:
         del self._objects[kind][place]
         self._versions[kind] += 1
-        members = self._members.get(known.server, []) if known.server else []
-        if (kind, place) in members:
-            members.remove((kind, place))
-        if known.server is not None and not members:
-            self._members.pop(known.server, None)
+        self._leave(known.server, kind, place)
+
+    def _leave(self, server: Key | None, kind: str, place: Place) -> None:
+        """Take an object out of a server's."""
+        if server is None:
+            return
+        members = self._members[server]
+        members.remove((kind, place))
+        if not members:
+            del self._members[server]
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """Look one object up."""

@@ -34,16 +34,17 @@ Wake = Callable[[Key], None]
 
 
 def take(kind: Kind, event_type: str | None, body: Any, store: Store, wake: Wake) -> None:
-    """Take what a watch says of one object, and wake its server's loop if it is news."""
+    """Take what a watch says of one object, and if it is news wake its server's loop, and that of the one it was taken from."""
     # Lists leave kind and version out of their items.
     manifest = {**body, "apiVersion": kind.api_version, "kind": kind.kind}
-    if event_type == "DELETED":
+    before = store.server_now(manifest)
+    if event_type == "DELETED":  # or its label is gone, which the watch selects by
         store.drop(manifest)
     elif not store.put(manifest):
         return  # known already: our own write, or an older version that came late
-    server = server_of(manifest)
-    if server is not None:
-        wake(server)
+    for server in {before, server_of(manifest)}:
+        if server is not None:
+            wake(server)
 
 
 @dataclass

@@ -5,7 +5,7 @@ Only config.json, the index, headers and a drafter's token map (two small intege
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import Any
@@ -205,11 +205,3 @@ def no_weights(source: Source, files: Iterable[str]) -> UnreadableError:
     return UnreadableError(
         "NoWeights", f"{source.label} has no *.safetensors", "at least one", "check the path"
     )
-
-
-def config_keys(config: dict[str, Any]) -> Iterator[str]:
-    """Names of all keys, nested ones dotted."""
-    for key, value in config.items():
-        yield key
-        if isinstance(value, dict):
-            yield from (f"{key}.{inner}" for inner in config_keys(value))

@@ -23,7 +23,6 @@ def manifests(
     launch_plan: LaunchPlan,
     revision: RevisionRecord,
     *,
-    now: float,  # noqa: ARG001 - part of the seam: what depends on time is decided by the planner today
     partition: int | None = None,
 ) -> tuple[dict[str, Any], ...]:
     """Everything that a server consists of, in the order in which it is applied.

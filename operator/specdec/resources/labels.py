@@ -24,8 +24,8 @@ PREFLIGHT = "preflight"
 REVISION_OF = f"{GROUP}/revision-of"
 """Label of our ControllerRevisions. The StatefulSet adopts revisions that its selector fits, so theirs differ."""
 
-RESERVED = (f"{GROUP}/", "kubernetes.io/", ".kubernetes.io/", "k8s.io/", ".k8s.io/")
-"""Label domains that users can't set on pods."""
+RESERVED = (GROUP, "kubernetes.io", "k8s.io")
+"""Domains whose labels, and those of their subdomains, users can't set on pods; `x-k8s.io`, as of Kueue, is another one."""
 
 
 def config_map_name(name: str) -> str:
@@ -70,11 +70,12 @@ def is_engine(pod: dict[str, Any]) -> bool:
 
 def user_labels(server: SpecDecodeServer) -> dict[str, str]:
     """Pod labels of the user, without those of reserved domains."""
-    return {
-        key: value
-        for key, value in server.spec.engine.pod_labels.items()
-        if not any(key.startswith(domain) or domain in key for domain in RESERVED)
-    }
+    return {key: value for key, value in server.spec.engine.pod_labels.items() if not _reserved(key)}
+
+
+def _reserved(key: str) -> bool:
+    prefix, slash, _ = key.partition("/")
+    return bool(slash) and any(f".{prefix}".endswith(f".{domain}") for domain in RESERVED)
 
 
 def owner(server: SpecDecodeServer) -> dict[str, Any]:

@@ -37,12 +37,11 @@ def controller_revision(server: SpecDecodeServer, record: RevisionRecord) -> dic
 
 def revision_record(manifest: dict[str, Any]) -> RevisionRecord:
     """Read a record back from its ControllerRevision."""
-    verdict = json.loads(manifest["metadata"].get("annotations", {}).get(VERDICT, "{}"))
-    known: dict[str, Any] = {
-        key: int(value) if key in _NUMBERS else str(value)
-        for key, value in verdict.items()
-        if key in _VERDICT_FIELDS
-    }
+    said = manifest["metadata"].get("annotations", {}).get(VERDICT, "{}")
+    try:
+        known = _verdict(json.loads(said))
+    except (ValueError, TypeError, AttributeError):
+        known = {}  # broken by someone's hand: the drafter is judged again
     return RevisionRecord(
         name=manifest["metadata"]["name"],
         number=int(manifest["revision"]),
@@ -50,6 +49,14 @@ def revision_record(manifest: dict[str, Any]) -> RevisionRecord:
         uid=str(manifest["metadata"].get("uid", "")),
         **known,
     )
+
+
+def _verdict(said: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: int(value) if key in _NUMBERS else str(value)
+        for key, value in said.items()
+        if key in _VERDICT_FIELDS
+    }
 
 
 _NUMBERS = frozenset({"requests", "calls"})

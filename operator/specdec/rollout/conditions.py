@@ -66,7 +66,7 @@ def ready(done: Pass) -> Said:
     if not wanted:
         return "True", Reason.SCALED_TO_ZERO, "no engines are wanted"
     if ready_now < max(1, wanted - 1):
-        finding = next(iter(done.findings), None)
+        finding = done.finding
         reason = finding.reason if finding else _start_reason(done)
         return "False", reason, f"{count}; {finding.message if finding else _starting(done)}"
     off = any(status.drafting is Drafting.OFF for _, status in done.scene.engines)
@@ -78,9 +78,8 @@ def ready(done: Pass) -> Said:
 def drafter_current(done: Pass) -> Said:
     """Say whether the spec's drafter is the one that serves, and if not, why."""
     scene, desired = done.scene, done.scene.desired
-    blocking = next((finding for finding in done.findings if finding.blocks), None)
-    if blocking is not None:
-        return "False", blocking.reason, blocking.message
+    if done.finding is not None and done.finding.blocks:
+        return "False", done.finding.reason, done.finding.message
     if rejected(desired):
         return "False", _refusal(done), f"{_was_rejected(desired)}: {desired.message}"
     if drafter_ref(desired) is None:
@@ -140,9 +139,8 @@ def reconciling(done: Pass) -> Said:
 
 def stalled(done: Pass, moving: Said) -> Said:
     """Say what only a person can mend."""
-    finding = next(iter(done.findings), None)
-    if finding is not None:
-        return "True", finding.reason, finding.message
+    if done.finding is not None:
+        return "True", done.finding.reason, done.finding.message
     desired = done.scene.desired
     if rejected(desired):
         return "True", _refusal(done), f"{_was_rejected(desired)}: {desired.message}"
@@ -172,9 +170,8 @@ def acceptance_healthy(shown: AcceptanceStatus | None) -> Said:
 def preflight_passed(done: Pass) -> Said:
     """Say what the preflight found of the spec's drafter, or why it did not run."""
     status, reason, message = preflight.passed(done.scene)
-    finding = next(iter(done.findings), None)
-    if reason == Reason.PREFLIGHT_PENDING and finding is not None:
-        return status, finding.reason, finding.message
+    if reason == Reason.PREFLIGHT_PENDING and done.finding is not None:
+        return status, done.finding.reason, done.finding.message
     return status, reason, message
 
 

@@ -50,7 +50,7 @@ def request_answered(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Even
 def preflight_ended(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
     """The spec's drafter was judged by its headers, or judged anew."""
     desired = done.scene.desired
-    before = next((record for record in done.scene.world.revisions if record.name == desired.name), None)
+    before = done.scene.world.told_of.get(desired.name)
     if not desired.preflight or (before is not None and before.preflight == desired.preflight):
         return
     now = find(after.conditions, ConditionType.PREFLIGHT_PASSED)
@@ -207,13 +207,8 @@ def ready(done: Pass, after: SpecDecodeServerStatus) -> Iterator[Event]:
 
 
 def _became(done: Pass, outcome: str) -> list[RevisionRecord]:
-    """Find the records that got this outcome in this pass."""
-    old = {record.name: record.outcome for record in done.scene.world.revisions}
-    return [
-        record
-        for record in done.scene.records
-        if record.outcome == outcome and old.get(record.name, "") != outcome
-    ]
+    """Find the records whose outcome this is and was not told yet."""
+    return [record for record in done.untold if record.outcome == outcome]
 
 
 def _reports(done: Pass, revision: str) -> list[Candidate]:

@@ -11,10 +11,11 @@ from specdec.api.conditions import ConditionType, Reason, find
 from specdec.api.preflight import PreflightMode
 from specdec.engine.protocol import CandidateState, Phase, PreflightResult
 from specdec.preflight.report import expanded
-from specdec.rollout.revisions import claims, content, name
+from specdec.rollout.revisions import content, name
 from specdec.rollout.world import PodView, PreflightJob, World
 
-SHARED = {"ReadOnlyMany", "ReadWriteMany"}
+WRITTEN_BY_MANY = {"ReadWriteMany"}
+SHARED = {"ReadOnlyMany", *WRITTEN_BY_MANY}
 MISSING = {
     "FileMissing",
     "ConfigMissing",
@@ -67,10 +68,11 @@ def findings(world: World, now: float) -> tuple[Finding, ...]:
 
 def image_not_allowed(world: World) -> Iterator[Finding]:
     """Find an image outside the prefixes of the operator's settings."""
-    image = world.server.spec.engine.image
+    image, default = world.server.spec.engine.image, world.settings.default_image
     prefixes = world.settings.image_prefixes
-    if image and not any(_within(image, prefix) for prefix in prefixes):
-        message = f"engine.image is {image}, allowed are images that begin with {' or '.join(prefixes) or 'nothing'}"
+    if image and image != default and not any(_within(image, prefix) for prefix in prefixes):
+        others = f" and images that begin with {' or '.join(prefixes)}" if prefixes else " alone"
+        message = f"engine.image is {image}, allowed is {default}{others}"
         yield Finding(Reason.IMAGE_NOT_ALLOWED, message, blocks=True)
 
 
@@ -83,13 +85,19 @@ def claim_not_found(world: World) -> Iterator[Finding]:
 
 
 def claim_access_mode(world: World) -> Iterator[Finding]:
-    """Find claims that more than one pod can't share."""
+    """Find claims that more than one pod can't share, and a cache that can't be written."""
     replicas = world.server.spec.replicas or 1
-    needed = set(claims(world.server))
+    cache = world.server.spec.engine.cache_claim
     for claim in world.claims:
-        if replicas > 1 and claim.name in needed and claim.exists and not SHARED & set(claim.access_modes):
-            modes = ", ".join(claim.access_modes) or "no access mode"
-            message = f"replicas is {replicas}, but claim {claim.name} has {modes}: more than one replica needs ReadOnlyMany or ReadWriteMany"
+        modes = set(claim.access_modes)
+        if not claim.exists or not modes:
+            continue
+        if replicas > 1 and not modes & (WRITTEN_BY_MANY if claim.name == cache else SHARED):
+            needed = "ReadWriteMany" if claim.name == cache else "ReadOnlyMany or ReadWriteMany"
+            message = f"replicas is {replicas}, but claim {claim.name} has {', '.join(sorted(modes))}: more than one replica needs {needed}"
+            yield Finding(Reason.CLAIM_ACCESS_MODE, message, blocks=True)
+        elif claim.name == cache and modes <= {"ReadOnlyMany"}:
+            message = f"engine.cacheClaim {claim.name} has ReadOnlyMany: engines write to it, so it needs ReadWriteOnce or ReadWriteMany"
             yield Finding(Reason.CLAIM_ACCESS_MODE, message, blocks=True)
 
 

@@ -26,8 +26,11 @@ Found = tuple[str, str]
 NOT_CONFIRMED = "NotConfirmed"
 """The agent's reason where its dead-man switch acted."""
 
+ENGINE_CRASHED = "EngineCrashed"
+"""The agent's reason where SGLang ended by itself while the candidate served, and nothing around it explains that."""
+
 NOT_ITS_FAULT = {
-    NOT_CONFIRMED, "EngineUnreachable", "EngineEnded", "VolumeHangs", "NotReadable", "ChangedWhileStaged", "DigestTimedOut",
+    NOT_CONFIRMED, "Busy", "EngineUnreachable", "EngineEnded", "VolumeHangs", "NotReadable", "ChangedWhileStaged", "DigestTimedOut",
     "NotStaged", "OutOfMemory", "InternalError", "ProbeFailed: TooFewCalls", "SwapBackRefused",
     *(reason.value for reason in (Reason.SUPERSEDED, Reason.ROLLED_BACK, Reason.DRAFTING_OFF, Reason.ABORTED_BY_USER)),
 }  # fmt: skip
@@ -153,6 +156,7 @@ def _rejection(scene: Scene, record: RevisionRecord) -> Found | None:
         blocked_by_preflight,
         refused_at_load,
         failed_its_probe,
+        crashed_its_engine,
         unconfirmed_and_suspected,
         started_without,
         found_unhealthy,
@@ -193,6 +197,12 @@ def failed_its_probe(scene: Scene, record: RevisionRecord) -> Found | None:
         if ended.state is CandidateState.SWAPPED_BACK and failed and ended.reason not in NOT_ITS_FAULT:
             return ended.reason.rpartition(": ")[2], ended.message
     return None
+
+
+def crashed_its_engine(scene: Scene, record: RevisionRecord) -> Found | None:
+    """Find a candidate that an engine ended with: the next engine would end, too."""
+    crashed = (ended for ended in _ended(scene, record) if ended.reason == ENGINE_CRASHED)
+    return next(((ended.reason, ended.message) for ended in crashed), None)
 
 
 def unconfirmed_and_suspected(scene: Scene, record: RevisionRecord) -> Found | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
 from specdec.engine.protocol import LaunchPlan
@@ -31,6 +31,24 @@ class Pass:
     def before(self) -> SpecDecodeServerStatus:
         """The status as it stands."""
         return self.scene.world.server.status
+
+    @property
+    def finding(self) -> Finding | None:
+        """All that is amiss, as one: what blocks comes first and gives the reason."""
+        found = sorted(self.findings, key=lambda finding: not finding.blocks)
+        if not found:
+            return None
+        return replace(found[0], message="; ".join(dict.fromkeys(finding.message for finding in found)))
+
+    @property
+    def untold(self) -> tuple[RevisionRecord, ...]:
+        """The records whose outcome is another one than was told last."""
+        told = self.scene.world.told_of
+        return tuple(
+            record
+            for record in self.scene.records
+            if record.outcome != (told[record.name].outcome if record.name in told else "")
+        )
 
     @property
     def replicas(self) -> int:

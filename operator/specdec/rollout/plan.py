@@ -101,7 +101,7 @@ def _decided(scene: Scene, aim: Aim, found: tuple[Finding, ...], answer: str, *,
 
 def _manifests(scene: Scene, launch: LaunchPlan, record: RevisionRecord) -> tuple[dict[str, object], ...]:
     partition = restarts.partition(scene, record)
-    return resources.manifests(scene.world, launch, record, now=scene.now, partition=partition)
+    return resources.manifests(scene.world, launch, record, partition=partition)
 
 
 def _preflight(scene: Scene, aim: Aim) -> tuple[dict[str, object], ...]:

@@ -14,7 +14,7 @@ from specdec.rollout.conditions import conditions, most_important, phase
 from specdec.rollout.launch import off_in_place, unjudged
 from specdec.rollout.pace import slower_since
 from specdec.rollout.passing import Pass
-from specdec.rollout.quarantine import entries, rejected
+from specdec.rollout.quarantine import PROMOTED, REJECTED, entries, rejected
 from specdec.rollout.requests import mark
 from specdec.rollout.revisions import version
 from specdec.rollout.scene import living_candidate
@@ -98,7 +98,14 @@ def _of_rejection(record: RevisionRecord) -> str:
             return "Aborted"
         case Reason.UNDONE_BY_USER:
             return "Undone"
-        case "DeadDrafter" | "BelowFloor" | "WorseThanActive" | "DegenerateAnswers" | "ProbeFailed":
+        case (
+            "DeadDrafter"
+            | "BelowFloor"
+            | "WorseThanActive"
+            | "DegenerateAnswers"
+            | "ProbeFailed"
+            | "EngineCrashed"
+        ):
             return "RolledBack"
         case _:
             return "Refused"
@@ -192,12 +199,7 @@ def _probe_asked(done: Pass) -> str:
 
 def _last_evidence(done: Pass) -> str:
     """Keep the sentence of the verdict that changed something last."""
-    old = {record.name: record.outcome for record in done.scene.world.revisions}
-    changed = [
-        record
-        for record in done.scene.records
-        if record.outcome in {"Promoted", "Rejected"} and old.get(record.name, "") != record.outcome
-    ]
+    changed = [record for record in done.untold if record.outcome in {PROMOTED, REJECTED}]
     if not changed:
         return done.before.last_evidence
     record = changed[-1]

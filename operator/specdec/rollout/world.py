@@ -52,8 +52,7 @@ class ClaimView:
     name: str
     exists: bool
     access_modes: tuple[str, ...] = ()
-    phase: str = ""
-    message: str = ""
+    """None are known where the operator may not look."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +117,14 @@ class World:
     preflights: tuple[PreflightJob, ...] = ()
     request: str = ""
     """The annotation specdec.dev/request."""
+    told: tuple[RevisionRecord, ...] | None = None
+    """The records that status and events told of last, where a pass ended between them and its records; None: those that stand."""
+
+    @property
+    def told_of(self) -> dict[str, RevisionRecord]:
+        """Records by name, as status and events have told of them."""
+        records = self.revisions if self.told is None else self.told
+        return {record.name: record for record in records}
 
 
 @dataclass(frozen=True)
