@@ -47,7 +47,7 @@ LARGEST = 64 << 10
 
 def planned(of: SpecDecodeServer) -> Plan:
     """What the operator does about a new server whose claims all exist: before its preflight, and without one."""
-    everything = tuple(ClaimView(name, exists=True, access_modes=("ReadOnlyMany",)) for name in names(of))
+    everything = tuple(ClaimView(name, exists=True, access_modes=("ReadWriteMany",)) for name in names(of))
     off = of.spec.model_copy(update={"preflight": Preflight(mode=PreflightMode.OFF)})
     first, then = (
         plan(World(one, SETTINGS, claims=everything), {}, NOW)

@@ -58,7 +58,8 @@ def planned() -> Plan:
     manifest = yaml.safe_load(EXAMPLE.read_text())
     manifest["metadata"] |= {"namespace": "llm", "uid": "uid-0", "generation": 1}
     claims = tuple(
-        ClaimView(name, exists=True, access_modes=("ReadOnlyMany",)) for name in ("kimi", "kimi-cache")
+        ClaimView(name, exists=True, access_modes=(mode,))
+        for name, mode in (("kimi", "ReadOnlyMany"), ("kimi-cache", "ReadWriteOnce"))
     )
     world = World(SpecDecodeServer.model_validate(manifest), SETTINGS, claims=claims)
     made = {item["kind"]: item for item in plan(world, {}, NOW).objects}
