@@ -163,12 +163,9 @@ class ServerLoop:
         found = self.store.server(self.key)
         if found is None or not self.may_decide():
             return
-        event = Event("Warning", Reason.INVALID_SPEC, sentence)
-        await self.events.post(found["metadata"], event)
-        said = unreadable(found, sentence, self.clock.now())
+        await self.events.post(found["metadata"], Event("Warning", Reason.INVALID_SPEC, sentence))
         with contextlib.suppress(KubeError):  # its status may be what is not allowed
-            if said["status"] != found.get("status"):
-                self.store.answered(await self.status.kube.apply(said, "status"))
+            await self.status.write_as_it_is(unreadable(found, sentence, self.clock.now()), found)
 
 
 async def _until(event: asyncio.Event, seconds: float) -> None:

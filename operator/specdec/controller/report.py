@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from specdec.api.base import API_VERSION, KIND, Condition
+from specdec.api.base import Condition
 from specdec.api.conditions import ConditionType, Reason, find
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
 from specdec.rollout.clock import text
@@ -38,7 +38,7 @@ def unanswered(status: SpecDecodeServerStatus, before: SpecDecodeServerStatus) -
 
 
 def unreadable(server: dict[str, Any], sentence: str, now: float) -> dict[str, Any]:
-    """Manifest of the status that a server has, but stalled: the rest of it is all that is known of what serves."""
+    """Status that a server has, but stalled: the rest of it is all that is known of what serves."""
     metadata, before = server["metadata"], server.get("status", {})
     conditions = {item["type"]: item for item in before.get("conditions", ())}
     known = conditions.get(ConditionType.STALLED, {})
@@ -52,6 +52,4 @@ def unreadable(server: dict[str, Any], sentence: str, now: float) -> dict[str, A
         message=sentence,
     )
     conditions[ConditionType.STALLED] = stalled.model_dump(mode="json", by_alias=True)
-    kept = {key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")}
-    status = {**before, "conditions": list(conditions.values()), "reason": Reason.INVALID_SPEC.value}
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": kept, "status": status}
+    return {**before, "conditions": list(conditions.values()), "reason": Reason.INVALID_SPEC.value}

@@ -130,8 +130,22 @@ class StatusWriter:
         if not due(old, new, now - self._written):
             return False
         # The version that the pass has seen: what it decided may not hold for a newer one.
-        metadata = {key: seen.metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")}
-        manifest = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": new}
-        self.store.answered(await self.kube.apply(manifest, "status"))
+        await self._apply(seen.metadata, new)
         self._written, self.owes = now, False
         return True
+
+    async def write_as_it_is(self, status: Rendered, seen: dict[str, Any]) -> None:
+        """Write the status of a server that can't be read, where it is another one than it has.
+
+        Raises
+        ------
+        KubeError
+            The API server does not take it.
+        """
+        if status != seen.get("status"):
+            await self._apply(seen["metadata"], status)
+
+    async def _apply(self, seen: dict[str, Any], status: Rendered) -> None:
+        metadata = {key: seen[key] for key in ("namespace", "name", "uid", "resourceVersion")}
+        manifest = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status}
+        self.store.answered(await self.kube.apply(manifest, "status"))
