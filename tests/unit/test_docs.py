@@ -11,7 +11,11 @@ import yaml
 from bench.judging import page as judged
 from tests.support.paths import ROOT
 
+from specdec.api.v1alpha1 import SpecDecodeServer
 from specdec.cli.main import specdec
+from specdec.resources.network import service
+from specdec.rollout.revisions import content
+from specdec.rollout.world import Settings
 
 PAGES = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BENCHMARKS = ROOT / "docs" / "benchmarks.md"
@@ -31,6 +35,30 @@ def test_commands_of_the_cli_are_commands_with_such_options(page: Path):
         assert command is not None, verb
         known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
         assert set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", words)) <= known, (verb, words)
+
+
+def test_readmes_smallest_server_is_the_example():
+    (block,) = re.findall(
+        r"## The smallest server\n```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    )
+    assert block == (ROOT / "examples/minimal.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("page", "example"),
+    [("README.md", "minimal.yaml"), ("docs/how-to/kimi-k2.5.md", "kimi-k2.5-eagle3.yaml")],
+)
+def test_a_page_asks_a_server_where_it_is_by_its_models_name(page: str, example: str):
+    text = (ROOT / page).read_text()
+    manifest = yaml.safe_load((ROOT / "examples" / example).read_text())
+    manifest["metadata"] |= {"namespace": "llm", "uid": "1"}
+    server = SpecDecodeServer.model_validate(manifest)
+    (port,) = service(server)["spec"]["ports"]
+    assert re.findall(r"port-forward service/(\S+) (\d+)", text) == [(server.name, str(port["port"]))]
+    assert re.findall(r"http://localhost:(\d+)(/v1/)", text) == [(str(port["port"]), "/v1/")]
+    assert re.findall(r'"model": "([^"]+)"', text) == [
+        content(server, Settings("image", ()))["target"]["servedName"]
+    ]
 
 
 @pytest.mark.parametrize("name", ["install.md", "uninstall.md"])

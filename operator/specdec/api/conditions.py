@@ -16,7 +16,7 @@ class ConditionType(StrEnum):
     """Conditions of a SpecDecodeServer."""
 
     READY = "Ready"
-    """Users' requests are served."""
+    """All wanted engines serve, or of several all but one."""
     DRAFTER_CURRENT = "DrafterCurrent"
     """The drafter that serves is the one of the spec; what CI waits on."""
     RECONCILING = "Reconciling"
@@ -33,9 +33,9 @@ class Reason(StrEnum):
     """Reasons of conditions and events; once published they stay."""
 
     SERVING = "Serving"
-    """The wanted engines serve."""
+    """The wanted engines serve; of several, one may be missing."""
     SERVING_WITHOUT_DRAFTING = "ServingWithoutDrafting"
-    """The wanted engines serve, with drafting off or without a drafter."""
+    """The same, and drafting is off on one of them at least, or there is no drafter."""
     SCALED_TO_ZERO = "ScaledToZero"
     """No engines are wanted."""
     ENGINES_STARTING = "EnginesStarting"

@@ -85,7 +85,9 @@ ROLLBACKS = Counter(
     "Drafters that were taken back, by the operator or by their agents.",
     OF_A_SERVER,
 )
-SERVER_READY = ServerGauge("specdec_server_ready", "1 while users' requests are served.")
+SERVER_READY = ServerGauge(
+    "specdec_server_ready", "1 while all wanted engines serve, or of several all but one."
+)
 SERVER_STALLED = ServerGauge(
     "specdec_server_stalled", "1 while the operator can't get to what the spec says without a person."
 )

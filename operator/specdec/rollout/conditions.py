@@ -60,7 +60,7 @@ def conditions(done: Pass, shown: AcceptanceStatus | None) -> tuple[Condition, .
 
 
 def ready(done: Pass) -> Said:
-    """Say whether users are served; one engine of several may be missing, as while they restart."""
+    """Say whether the wanted engines serve; one of several may be missing, as while they restart."""
     ready_now, wanted = done.ready, done.replicas
     count = f"{ready_now} of {wanted} engines serve"
     if not wanted:
