@@ -177,7 +177,7 @@ def cli_page() -> str:
     lines = [
         "# kubectl specdec", "", NOTE, "",
         ("The Python distribution `specdec-operator` with its extra `cli` puts `kubectl-specdec` on the path, and kubectl"
-            " finds it as `kubectl specdec`; the extra `report` also draws. kubectl 1.26 and newer completes it."), "",
+            " finds it as `kubectl specdec` ([how](../how-to/install.md#kubectl-specdec)); the extra `report` also draws. kubectl 1.26 and newer completes it."), "",
         "Exit codes: 0 yes or done; 1 no: refused, different, not found, not in time; 2 it could not be asked or judged.",
         "",
         *rights(),
@@ -198,7 +198,8 @@ def rights() -> list[str]:
         "| `undo`, `promote`, `abort`, `retry`, `pause`, `resume`, `pin`, `unpin`, `drafting` | the same, and patch `specdecodeservers.specdec.dev` |",
         "| `plan` | create and update `specdecodeservers.specdec.dev` (as a dry run), list what a server consists of, get its claims; get `pods/proxy` for the engines' part |",
         "| `status NAME -o wide` | list what a server consists of, get `pods/proxy` |",
-        "| `preflight`, `convert`, `completion` | no cluster |",
+        "| `preflight NAME` | those of `status`, and list `pods`; get `pods/proxy` for an engine's whole report |",
+        "| `preflight` on files, `convert`, `completion` | no cluster |",
     ]  # fmt: skip
 
 
