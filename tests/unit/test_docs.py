@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 from pathlib import Path
@@ -12,9 +13,12 @@ import yaml
 from bench.judging import page as judged
 from tests.support.paths import ROOT
 
+from specdec.api.conditions import Reason
 from specdec.api.v1alpha1 import SpecDecodeServer
 from specdec.cli.main import specdec
 from specdec.resources.network import service
+from specdec.rollout import inputs
+from specdec.rollout.conditions import REFUSALS, stalled
 from specdec.rollout.revisions import content
 from specdec.rollout.world import Settings
 
@@ -23,10 +27,21 @@ BENCHMARKS = ROOT / "docs" / "benchmarks.md"
 VALUES = yaml.safe_load((ROOT / "charts/specdec-operator/values.yaml").read_text())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path):
-    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
-    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+    links = re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text())
+    assert [link for link, _ in links if not (page.parent / link).exists()] == []
+    assert [
+        (link, part)
+        for link, part in links
+        if part and part not in parts(page.parent / link if link else page)
+    ] == []
+
+
+def parts(page: Path) -> set[str]:
+    """Names of a page's headings in links, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda path: str(path.relative_to(ROOT)))
@@ -62,6 +77,13 @@ def test_a_page_asks_a_server_where_it_is_by_its_models_name(page: str, example:
     assert re.findall(r'"model": "([^"]+)"', text) == [
         content(server, Settings("image", ()))["target"]["servedName"]
     ]
+
+
+def test_the_runbook_of_stalled_servers_has_every_reason():
+    source = Path(inspect.getsourcefile(inputs) or "").read_text() + inspect.getsource(stalled)
+    reasons = {Reason[name] for name in re.findall(r"Reason\.([A-Z_]+)", source)} - {Reason.PROGRESSING}
+    told = (ROOT / "docs/how-to/runbooks/SpecdecServerStalled.md").read_text()
+    assert {*reasons, *REFUSALS} - set(re.findall(r"`([A-Za-z]+)`", told)) == set()
 
 
 @pytest.mark.parametrize("name", ["install.md", "uninstall.md"])

@@ -343,7 +343,8 @@ class SpecDecodeServerStatus(ApiModel):
     preflight: PreflightStatus | None = None
     """What the preflight of the spec's drafter found."""
     drafting_off_since: str = ""
-    """Since when drafting is off in place, RFC 3339; rollout.fallbackRestartSeconds counts from here."""
+    """Since when drafting is off because the spec says so or no drafter is known to be good, RFC 3339; rollout.fallbackRestartSeconds
+    counts from here."""
     slower_since: str = ""
     """Since when drafting is off because it did not pay under the live load, RFC 3339."""
     probe_asked: str = ""

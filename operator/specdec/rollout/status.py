@@ -179,7 +179,7 @@ def _revision(
 
 
 def _off_since(done: Pass) -> str:
-    """Note since when drafting is off for want of a good drafter, or by the user's will."""
+    """Note since when drafting is off because the spec says so, or no drafter is known to be good."""
     record = done.launched
     off = off_in_place(done.scene, done.aim) or (record is not None and rejected(record))
     if not off or not done.scene.enforcing:
