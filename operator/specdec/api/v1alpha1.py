@@ -313,7 +313,7 @@ class SpecDecodeServerStatus(ApiModel):
         tuple[Condition, ...],
         Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
     ] = ()
-    """Ready, DrafterCurrent, Reconciling, Stalled, AcceptanceHealthy."""
+    """Ready, DrafterCurrent, Reconciling, Stalled, AcceptanceHealthy, PreflightPassed."""
     replicas: int = 0
     """Engine pods that exist."""
     ready_replicas: int = 0
