@@ -16,6 +16,7 @@ from tests.support.paths import ROOT
 from specdec.api.conditions import Reason
 from specdec.api.v1alpha1 import SpecDecodeServer
 from specdec.cli.main import specdec
+from specdec.controller import report
 from specdec.resources.network import service
 from specdec.rollout import inputs
 from specdec.rollout.conditions import REFUSALS, stalled
@@ -80,7 +81,7 @@ def test_a_page_asks_a_server_where_it_is_by_its_models_name(page: str, example:
 
 
 def test_the_runbook_of_stalled_servers_has_every_reason():
-    source = Path(inspect.getsourcefile(inputs) or "").read_text() + inspect.getsource(stalled)
+    source = "".join(inspect.getsource(what) for what in (inputs, stalled, report.unreadable))
     reasons = {Reason[name] for name in re.findall(r"Reason\.([A-Z_]+)", source)} - {Reason.PROGRESSING}
     told = (ROOT / "docs/how-to/runbooks/SpecdecServerStalled.md").read_text()
     assert {*reasons, *REFUSALS} - set(re.findall(r"`([A-Za-z]+)`", told)) == set()

@@ -93,9 +93,10 @@ class Reason(StrEnum):
     CLAIM_NOT_FOUND = "ClaimNotFound"
     """A PersistentVolumeClaim that the spec names doesn't exist."""
     CLAIM_ACCESS_MODE = "ClaimAccessMode"
-    """More than one replica needs claims of access mode ReadOnlyMany or ReadWriteMany."""
+    """More than one replica needs claims of access mode ReadOnlyMany or ReadWriteMany; engine.cacheClaim must be one that can be written,
+    by several with ReadWriteMany."""
     IMAGE_NOT_ALLOWED = "ImageNotAllowed"
-    """engine.image has none of the prefixes that the operator allows."""
+    """engine.image is not the operator's default, and has none of the prefixes that it allows."""
     IMAGE_PULL_FAILED = "ImagePullFailed"
     """The kubelet can't pull the engine image."""
     DRAFTER_NOT_FOUND = "DrafterNotFound"

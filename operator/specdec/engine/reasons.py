@@ -39,7 +39,7 @@ RETURNED: Mapping[str, str] = {
     "DegenerateAnswers": "The probe's answers were degenerate, and those of the start were not: rejected.",
     "TooFewCalls": "The probe got too few verify calls to say anything: tried again.",
     "NotConfirmed": "The operator said nothing for rollout.confirmWithinSeconds: tried again, unless live traffic looked bad.",
-    "EngineCrashed": "SGLang ended while the candidate served, and nothing outside of the drafter explains it.",
+    "EngineCrashed": "SGLang ended while the candidate served, and nothing outside of the drafter explains it: rejected.",
     "SwapBackRefused": "The way back was refused: drafting goes off on that engine.",
 }
 """Why a candidate that served was taken back by its engine; it may also be one of the reasons of a refusal."""
