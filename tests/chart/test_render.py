@@ -111,13 +111,19 @@ def test_every_setting_of_the_operator_that_the_chart_sets_is_one():
     assert (read["workers"], read["pollers"], read["log_level"]) == (16, 128, "DEBUG")
 
 
-def test_installing_tells_three_commands(tmp_path: Path):
-    done = subprocess.run(
-        [*_dry_run(), f"--values={EXAMPLE_VALUES}"], capture_output=True, text=True, check=True, timeout=60
-    )
+@pytest.mark.parametrize(
+    ("values", "namespaces"),
+    [((), ["specdec-system"]), (("--set=namespaces={a,b}",), ["specdec-system", "a", "a"])],
+    ids=["cluster-wide", "namespaced"],
+)
+def test_installing_tells_three_commands(values: tuple[str, ...], namespaces: list[str]):
+    command = [*_dry_run(), f"--values={EXAMPLE_VALUES}", *values]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     notes = done.stdout.partition("NOTES:")[2]
-    commands = [line.strip() for line in notes.splitlines() if line.strip().startswith("kubectl ")]
-    assert [command.split()[1] for command in commands] == ["rollout", "apply", "wait"]
+    commands = [line.split() for line in notes.splitlines() if line.strip().startswith("kubectl ")]
+    assert [words[1] for words in commands] == ["get", "apply", "wait"]
+    named = [words[words.index("-n") + 1] for words in commands if "-n" in words]
+    assert named == namespaces
 
 
 def _dry_run() -> list[str]:

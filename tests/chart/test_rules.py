@@ -82,12 +82,6 @@ def test_there_are_no_runbooks_of_other_alerts():
     assert {path.stem for path in RUNBOOKS.glob("*.md")} == {rule["alert"] for rule in ALERTS}
 
 
-@pytest.mark.parametrize("page", sorted(RUNBOOKS.glob("*.md")), ids=lambda path: path.stem)
-def test_links_between_runbooks_lead_somewhere(page: Path):
-    for link in re.findall(r"\]\(([^)]+)\)", page.read_text()):
-        assert (page.parent / link).exists(), link
-
-
 def test_rules_read_only_metrics_that_exist():
     inventory = series(operator_metrics()) | series(plugin_declared()) | recorded()
     for rule in rules():

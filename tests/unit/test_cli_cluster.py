@@ -128,6 +128,40 @@ def test_watch_ends_when_the_rollout_is_where_it_shall_be_or_the_time_is_up(stag
     assert stage.call("watch", "kimi", "--until", "Idle", "--timeout", "100").exit_code == 0
 
 
+def test_watch_right_after_an_apply_waits_for_the_new_specs_rollout(stage):
+    stage.call("watch", "kimi", "--until", "Idle", "--timeout", "100")
+    stage.scenario.when.drafter("v1")
+    stage.refresh()
+    assert stage.scenario.cluster.status.rollout == "Idle"
+    result = stage.call("watch", "kimi", "--until", "Idle", "--timeout", "300")
+    assert result.exit_code == 0
+    assert "active v1" in result.output.splitlines()[-1]
+
+
+def test_watch_says_no_once_the_rollout_ended_otherwise(stage):
+    stage.scenario.when.drafter("v4")
+    stage.refresh()
+    result = stage.call("watch", "kimi", "--until", "Idle", "--timeout", "1000000")
+    assert result.exit_code == 1
+    assert "the rollout of kimi ended: RolledBack, not Idle" in result.output
+    assert stage.call("watch", "kimi", "--until", "RolledBack", "--timeout", "10").exit_code == 0
+
+
+def test_watch_waits_for_the_answer_to_a_retry(stage):
+    stage.scenario.when.drafter("v4").time(30)
+    stage.refresh()
+    assert stage.call("retry", "kimi", "--timeout", "0").exit_code == 0
+    result = stage.call("watch", "kimi", "--until", "RolledBack", "--timeout", "300")
+    assert result.exit_code == 0
+    assert "RolledBack" in result.output.splitlines()[-1]
+
+
+def test_watch_knows_the_words_that_it_can_wait_for(stage):
+    result = stage.call("watch", "kimi", "--until", "Idel")
+    assert result.exit_code == 2
+    assert "'Idel' is not one of" in result.output
+
+
 def test_watch_survives_an_api_server_that_is_away_for_a_moment(stage, monkeypatch):
     away = iter([KubeError("get failed: TimeoutError", 0), KubeError("get was refused with 503", 503)])
     listed = stage.kube.list

@@ -78,6 +78,14 @@ def test_every_code_is_explained_whatever_its_case(code):
     assert STORIES[code].mend in result.output
 
 
+def test_a_reason_that_only_engines_give_is_explained_too():
+    result = call("preflight", "--explain", "tensorsnotconsumed")
+    assert result.exit_code == 0
+    assert result.output.startswith(
+        "TensorsNotConsumed (of an engine; docs/reference/conditions.md has all)\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

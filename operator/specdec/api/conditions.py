@@ -16,7 +16,7 @@ class ConditionType(StrEnum):
     """Conditions of a SpecDecodeServer."""
 
     READY = "Ready"
-    """Users' requests are served."""
+    """All wanted engines serve, or of several all but one."""
     DRAFTER_CURRENT = "DrafterCurrent"
     """The drafter that serves is the one of the spec; what CI waits on."""
     RECONCILING = "Reconciling"
@@ -33,9 +33,9 @@ class Reason(StrEnum):
     """Reasons of conditions and events; once published they stay."""
 
     SERVING = "Serving"
-    """The wanted engines serve."""
+    """The wanted engines serve; of several, one may be missing."""
     SERVING_WITHOUT_DRAFTING = "ServingWithoutDrafting"
-    """The wanted engines serve, with drafting off or without a drafter."""
+    """The same, and drafting is off on one of them at least, or there is no drafter."""
     SCALED_TO_ZERO = "ScaledToZero"
     """No engines are wanted."""
     ENGINES_STARTING = "EnginesStarting"
@@ -93,9 +93,10 @@ class Reason(StrEnum):
     CLAIM_NOT_FOUND = "ClaimNotFound"
     """A PersistentVolumeClaim that the spec names doesn't exist."""
     CLAIM_ACCESS_MODE = "ClaimAccessMode"
-    """More than one replica needs claims of access mode ReadOnlyMany or ReadWriteMany."""
+    """More than one replica needs claims of access mode ReadOnlyMany or ReadWriteMany; engine.cacheClaim must be one that can be written,
+    by several with ReadWriteMany."""
     IMAGE_NOT_ALLOWED = "ImageNotAllowed"
-    """engine.image has none of the prefixes that the operator allows."""
+    """engine.image is not the operator's default, and has none of the prefixes that it allows."""
     IMAGE_PULL_FAILED = "ImagePullFailed"
     """The kubelet can't pull the engine image."""
     DRAFTER_NOT_FOUND = "DrafterNotFound"

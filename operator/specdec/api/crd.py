@@ -35,7 +35,7 @@ COLUMNS: tuple[tuple[str, str, str, int, str], ...] = (
         "string",
         '.status.conditions[?(@.type=="Ready")].status',
         0,
-        "Whether users' requests are served.",
+        "Whether all wanted engines serve, or of several all but one.",
     ),
     ("Drafter", "string", ".status.active.version", 0, "Version of the drafter that serves."),
     ("Accept-Len", "string", ".status.acceptance.acceptLength", 0, "1 + correct drafts per verify call."),

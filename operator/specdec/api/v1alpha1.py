@@ -313,7 +313,7 @@ class SpecDecodeServerStatus(ApiModel):
         tuple[Condition, ...],
         Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
     ] = ()
-    """Ready, DrafterCurrent, Reconciling, Stalled, AcceptanceHealthy."""
+    """Ready, DrafterCurrent, Reconciling, Stalled, AcceptanceHealthy, PreflightPassed."""
     replicas: int = 0
     """Engine pods that exist."""
     ready_replicas: int = 0
@@ -343,7 +343,8 @@ class SpecDecodeServerStatus(ApiModel):
     preflight: PreflightStatus | None = None
     """What the preflight of the spec's drafter found."""
     drafting_off_since: str = ""
-    """Since when drafting is off in place, RFC 3339; rollout.fallbackRestartSeconds counts from here."""
+    """Since when drafting is off because the spec says so or no drafter is known to be good, RFC 3339; rollout.fallbackRestartSeconds
+    counts from here."""
     slower_since: str = ""
     """Since when drafting is off because it did not pay under the live load, RFC 3339."""
     probe_asked: str = ""

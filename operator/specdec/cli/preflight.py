@@ -62,7 +62,11 @@ Examples:
 @click.option(
     "--output", "-o", type=click.Choice(["human", "json", "yaml"]), default="human", show_default=True
 )
-@click.option("--explain", metavar="CODE", help="Tell a finding's story and leave.")
+@click.option(
+    "--explain",
+    metavar="CODE",
+    help="Tell the story of a finding, or what a reason of an engine means, and leave.",
+)
 @where_options
 @click.pass_context
 def preflight(ctx: click.Context, /, **given: object) -> None:  # fmt: skip
@@ -72,7 +76,7 @@ def preflight(ctx: click.Context, /, **given: object) -> None:  # fmt: skip
     """
     options = Options(given)
     if code := options.text("explain"):
-        click.echo(explained(_known(code, "--explain")), nl=False)
+        click.echo(of_an_engine(code) or explained(_known(code, "--explain")), nl=False)
         return
     if name := options.text("name"):
         if options.text("drafter"):
@@ -166,12 +170,28 @@ def _digests(request: Request) -> dict[str, str]:
     return found
 
 
+def of_an_engine(code: str) -> str:
+    """Tell a reason that only engines give, whatever its case; "" for any other."""
+    from specdec.engine.reasons import REASONS
+
+    told = {reason.lower(): (reason, meaning) for reason, meaning in REASONS.items() if reason not in STORIES}
+    if code.lower() not in told:
+        return ""
+    reason, meaning = told[code.lower()]
+    return (
+        f"{click.style(reason, bold=True)} (of an engine; docs/reference/conditions.md has all)\n{meaning}\n"
+    )
+
+
 def _known(code: str, option: str) -> Story:
     """Find a code's story, whatever the case."""
     story = next((story for story in STORIES.values() if story.code.lower() == code.lower()), None)
     if story is None:
         near = get_close_matches(code.lower(), [key.lower() for key in STORIES], 1)
         meant = next((f": is {key} meant?" for key in STORIES if key.lower() in near), "")
-        said = f"no finding is called {code}{meant or '; docs/reference/preflight.md lists them'}"
+        lists = (
+            "; docs/reference/preflight.md lists them, docs/reference/conditions.md the reasons of engines"
+        )
+        said = f"no finding is called {code}{meant or lists}"
         raise click.BadParameter(said, param_hint=option)
     return story

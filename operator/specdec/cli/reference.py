@@ -19,9 +19,12 @@ from specdec.acceptance.verdict import Doubt, Judgement, Layer
 from specdec.api.base import API_VERSION, KIND
 from specdec.api.conditions import ConditionType, Reason
 from specdec.api.crd import COLUMNS, openapi
+from specdec.api.words import RolloutWord, ServerPhase
 from specdec.cli.main import SECTIONS, specdec
 from specdec.controller import metrics
+from specdec.engine import reasons
 from specdec.preflight.reference import publish
+from specdec.rollout.outcomes import NOT_IN_PLACE, NOT_ITS_FAULT
 
 NOTE = "<!-- Made by `python -m specdec.cli.reference`; `make test-lint` checks that it is current. -->"
 WIDTH = 100
@@ -103,6 +106,8 @@ def conditions_page() -> str:
     ]  # fmt: skip
     for title, enum, words in (
         ("Conditions", ConditionType, "condition"),
+        ("Phases", ServerPhase, "`status.phase`"),
+        ("Where a rollout is", RolloutWord, "`status.rollout`"),
         ("Reasons of conditions, events and outcomes", Reason, "reason"),
         ("Verdicts on live traffic", Judgement, "verdict"),
         ("Why a verdict is Healthy or Unhealthy", Layer, "reason"),
@@ -111,10 +116,48 @@ def conditions_page() -> str:
         lines += [f"## {title}", "", f"| {words} | meaning |", "|---|---|"]
         lines += [f"| `{name}` | {said} |" for name, said in documented(enum)]
         lines.append("")
-    lines.append(
-        "A drafter that an engine or the preflight refuses has the finding's code as its reason: [preflight.md](preflight.md)."
+    return "\n".join((*lines, *engines_reasons())) + "\n"
+
+
+def engines_reasons() -> Iterator[str]:
+    """Tell the reasons that engines give, and how the operator takes a refusal."""
+    files = "What is wrong with a drafter's files has the code of the [preflight's finding](preflight.md) as its reason, on an engine as well."
+    yield from ("## Why an engine refuses or returns a candidate", "", files, "")
+    yield from ("| reason | meaning | then |", "|---|---|---|")
+    yield from (
+        f"| `{reason}` | {told} | {consequence(reason)} |" for reason, told in reasons.REFUSED.items()
     )
-    return "\n".join(lines) + "\n"
+    more = "A candidate that served already may go back for one of these too, or for one of the following."
+    yield from ("", more, "", "| reason | meaning |", "|---|---|")
+    yield from (f"| `{reason}` | {told} |" for reason, told in reasons.RETURNED.items())
+    yield from ("", "## Why an engine does not start, or ends", "")
+    yield "The condition's reason is `EngineFailed`; its message names the pod, then one of these. `Target` before a preflight's code is a fault of the target's folder."
+    yield from ("", "| reason | meaning |", "|---|---|")
+    yield from (f"| `{reason}` | {told} |" for reason, told in reasons.START.items())
+    yield from (f"| `{reason}` | {told} |" for reason, told in _known_ends())
+    yield from ("", "## Why an agent takes no command", "")
+    yield "In the message of `Reconciling` with the reason `ApplyFailed`; the operator goes on trying."
+    yield from ("", "| reason | meaning |", "|---|---|")
+    yield from (f"| `{reason}` | {told} |" for reason, told in reasons.ANSWER.items())
+
+
+def consequence(reason: str) -> str:
+    """Say what the operator does with a drafter that an engine refused so."""
+    if reason in NOT_IN_PLACE:
+        return "engines restart with it"
+    return "it is tried again" if reason in NOT_ITS_FAULT else "it is rejected"
+
+
+def _known_ends() -> Iterator[tuple[str, str]]:
+    """Read the agent's table of SGLang's ends: this half does not import the agent."""
+    tree = ast.parse((Path(__file__).parents[1] / "engine" / "agent" / "signatures.py").read_text())
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="_signature"), args=[_, reason, _, cause, advice]):
+                said = f"{ast.literal_eval(cause)}: {ast.literal_eval(advice)}"
+                yield ast.literal_eval(reason), f"{said[0].upper()}{said[1:]}."
+            case _:
+                pass
 
 
 def documented(enum: type[StrEnum]) -> Iterator[tuple[str, str]]:
@@ -134,7 +177,7 @@ def cli_page() -> str:
     lines = [
         "# kubectl specdec", "", NOTE, "",
         ("The Python distribution `specdec-operator` with its extra `cli` puts `kubectl-specdec` on the path, and kubectl"
-            " finds it as `kubectl specdec`; the extra `report` also draws. kubectl 1.26 and newer completes it."), "",
+            " finds it as `kubectl specdec` ([how](../how-to/install.md#kubectl-specdec)); the extra `report` also draws. kubectl 1.26 and newer completes it."), "",
         "Exit codes: 0 yes or done; 1 no: refused, different, not found, not in time; 2 it could not be asked or judged.",
         "",
         *rights(),
@@ -155,7 +198,8 @@ def rights() -> list[str]:
         "| `undo`, `promote`, `abort`, `retry`, `pause`, `resume`, `pin`, `unpin`, `drafting` | the same, and patch `specdecodeservers.specdec.dev` |",
         "| `plan` | create and update `specdecodeservers.specdec.dev` (as a dry run), list what a server consists of, get its claims; get `pods/proxy` for the engines' part |",
         "| `status NAME -o wide` | list what a server consists of, get `pods/proxy` |",
-        "| `preflight`, `convert`, `completion` | no cluster |",
+        "| `preflight NAME` | those of `status`, and list `pods`; get `pods/proxy` for an engine's whole report |",
+        "| `preflight` on files, `convert`, `completion` | no cluster |",
     ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from specdec.api.words import FAILED_ENDS, RolloutWord
 from specdec.cli.cluster import Cluster, FailedError, in_cluster
 
 if TYPE_CHECKING:
@@ -37,13 +38,18 @@ HOME, END_OF_LINE, REST = "\x1b[H", "\x1b[K", "\x1b[J"
     help="End after so many seconds; 0 never.",
 )
 @click.option(
-    "--until", default="", metavar="WORD", help="End once the rollout is at this word (Idle, RolledBack ...)."
+    "--until",
+    type=click.Choice([word.value for word in RolloutWord], case_sensitive=False),
+    metavar="WORD",
+    help="End once the rollout of the spec as it is now is at this word of status.rollout: Idle, RolledBack or another"
+    " that docs/reference/conditions.md lists.",
 )
 @in_cluster
-async def watch(cluster: Cluster, *, name: str, timeout: float, until: str) -> None:  # noqa: ASYNC109 - the user's own
+async def watch(cluster: Cluster, *, name: str, timeout: float, until: str | None) -> None:  # noqa: ASYNC109 - the user's own
     """Show the status as it changes.
 
-    With --until, exits with 1 if the time is up before the rollout got there.
+    With --until, exits with 1 if the rollout ended otherwise (RolledBack, Refused, Aborted, Undone), or if the time is
+    up before it got there.
     """
     live = sys.stdout.isatty()
     if live:
@@ -57,15 +63,17 @@ async def watch(cluster: Cluster, *, name: str, timeout: float, until: str) -> N
             click.echo(SHOW, nl=False)
 
 
-async def _followed(cluster: Cluster, name: str, deadline: float, until: str, *, live: bool) -> None:
+async def _followed(cluster: Cluster, name: str, deadline: float, until: str | None, *, live: bool) -> None:
     before: Picture | None = None
     while True:
         picture = await _seen(cluster, name) or before
         if picture is not None:
             _shown(before, picture, cluster.now(), live=live)
-        word = picture.server.status.rollout if picture else ""
+        word = picture.server.status.rollout if picture and _of_now(picture) else ""
         if until and word == until:
             return
+        if until and word in FAILED_ENDS:
+            raise FailedError(f"the rollout of {name} ended: {word}, not {until}")
         if cluster.now() >= deadline:
             if until:
                 raise FailedError(
@@ -74,6 +82,17 @@ async def _followed(cluster: Cluster, name: str, deadline: float, until: str, *,
             return
         before = picture
         await cluster.sleep(SECONDS)
+
+
+def _of_now(picture: Picture) -> bool:
+    """Whether the status speaks of the spec and of the last request, not of the ones before."""
+    from specdec.controller.observe import REQUEST
+    from specdec.rollout.requests import mark
+
+    server = picture.server
+    asked = server.metadata.get("annotations", {}).get(REQUEST, "")
+    answered = not asked or server.status.last_handled_request == mark(asked)
+    return answered and server.status.observed_generation >= server.generation
 
 
 async def _seen(cluster: Cluster, name: str) -> Picture | None:

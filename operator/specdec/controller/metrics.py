@@ -85,7 +85,9 @@ ROLLBACKS = Counter(
     "Drafters that were taken back, by the operator or by their agents.",
     OF_A_SERVER,
 )
-SERVER_READY = ServerGauge("specdec_server_ready", "1 while users' requests are served.")
+SERVER_READY = ServerGauge(
+    "specdec_server_ready", "1 while all wanted engines serve, or of several all but one."
+)
 SERVER_STALLED = ServerGauge(
     "specdec_server_stalled", "1 while the operator can't get to what the spec says without a person."
 )
@@ -93,7 +95,11 @@ SERVER_DRAFTER_CURRENT = ServerGauge(
     "specdec_server_drafter_current", "1 while the drafter that serves is the one of the spec."
 )
 SERVER_CANDIDATE = ServerGauge("specdec_server_candidate", "1 while a candidate is on trial, unconfirmed.")
-SERVER_DRAFTING_OFF = ServerGauge("specdec_server_drafting_off", "1 while drafting is switched off in place.")
+SERVER_DRAFTING_OFF = ServerGauge(
+    "specdec_server_drafting_off",
+    "1 while drafting is off because the spec says so or no drafter is known to be good; not while it only does not pay"
+    " (SlowerThanNoDrafting).",
+)
 SERVER_ACCEPT_LENGTH = ServerGauge(
     "specdec_server_accept_length",
     "Accept length that live traffic shows, 1 and more; absent while unknown.",

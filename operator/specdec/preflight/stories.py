@@ -31,7 +31,7 @@ def _file(code: str, what: str, mend: str, symptom: str = "", severity: Severity
 
 READING = (
     _file("FileMissing", "The folder or a file does not exist.", "Check the path and the claim."),
-    _file("NotReadable", "A file can't be read by this user.", "Make it readable; for a pod, by its fsGroup."),
+    _file("NotReadable", "A file can't be read by this user.", "Make it readable for all; for a pod, or for user or group 10001."),
     _file("ConfigMissing", "The folder has no config.json.", "Name the model's own folder."),
     _file("ConfigMalformed", "config.json is not one JSON object with every key once.", "Copy or export it again."),
     _file("ConfigTooLarge", "config.json is far larger or deeper than any config.", "Name the model's own folder."),

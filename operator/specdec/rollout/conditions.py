@@ -8,6 +8,7 @@ from specdec.acceptance.verdict import Doubt, Judgement
 from specdec.api.base import Condition
 from specdec.api.conditions import ConditionType, Reason, find, settle
 from specdec.api.v1alpha1 import AcceptanceStatus
+from specdec.api.words import ServerPhase
 from specdec.engine.protocol import CandidateState, Drafting, Phase
 from specdec.rollout import preflight
 from specdec.rollout.clock import seconds, text
@@ -60,7 +61,7 @@ def conditions(done: Pass, shown: AcceptanceStatus | None) -> tuple[Condition, .
 
 
 def ready(done: Pass) -> Said:
-    """Say whether users are served; one engine of several may be missing, as while they restart."""
+    """Say whether the wanted engines serve; one of several may be missing, as while they restart."""
     ready_now, wanted = done.ready, done.replicas
     count = f"{ready_now} of {wanted} engines serve"
     if not wanted:
@@ -190,14 +191,14 @@ def most_important(found: Sequence[Condition]) -> str:
     return by_type[ConditionType.READY].reason
 
 
-def phase(found: Sequence[Condition]) -> str:
+def phase(found: Sequence[Condition]) -> ServerPhase:
     """Derive one word for people."""
     status = {condition.type: condition.status for condition in found}
     if status[ConditionType.READY] != "True":
-        return "Failed" if status[ConditionType.STALLED] == "True" else "Starting"
+        return ServerPhase.FAILED if status[ConditionType.STALLED] == "True" else ServerPhase.STARTING
     if status[ConditionType.STALLED] == "True":
-        return "Degraded"
-    return "RollingOut" if status[ConditionType.RECONCILING] == "True" else "Serving"
+        return ServerPhase.DEGRADED
+    return ServerPhase.ROLLING_OUT if status[ConditionType.RECONCILING] == "True" else ServerPhase.SERVING
 
 
 def _condition(done: Pass, type_: ConditionType, status: str, reason: str, message: str) -> Condition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from specdec.acceptance.verdict import Doubt, Verdict
 from specdec.api.conditions import Reason
 from specdec.api.v1alpha1 import AcceptanceStatus, RevisionStatus, SpecDecodeServerStatus
+from specdec.api.words import RolloutWord
 from specdec.engine.protocol import CandidateState, Drafting, Probe
 from specdec.rollout import preflight
 from specdec.rollout.aim import last_good
@@ -59,7 +60,7 @@ def status(done: Pass) -> SpecDecodeServerStatus:
     )
 
 
-def word(done: Pass) -> str:
+def word(done: Pass) -> RolloutWord:
     """Say where the rollout is in one word, for the printer column."""
     scene = done.scene
     states = [found.state for _, status in scene.engines if (found := living_candidate(status)) is not None]
@@ -70,34 +71,34 @@ def word(done: Pass) -> str:
     return _at_rest(done)
 
 
-def _at_rest(done: Pass) -> str:
+def _at_rest(done: Pass) -> RolloutWord:
     scene = done.scene
     if scene.rollout.paused and not done.current:
-        return "Paused"
+        return RolloutWord.PAUSED
     if done.restarting:
-        return "Restarting"
+        return RolloutWord.RESTARTING
     if unjudged(scene, done.aim) is not None:
-        return "Preflight"
+        return RolloutWord.PREFLIGHT
     if not scene.engines:
-        return "Starting" if done.replicas else "Idle"
+        return RolloutWord.STARTING if done.replicas else RolloutWord.IDLE
     if not scene.drafting_wanted:
-        return "DraftingOff"
-    return "Idle" if done.current or not scene.enforcing else "Pending"
+        return RolloutWord.DRAFTING_OFF
+    return RolloutWord.IDLE if done.current or not scene.enforcing else RolloutWord.PENDING
 
 
-def _of_states(states: list[CandidateState], *, paused: bool) -> str:
+def _of_states(states: list[CandidateState], *, paused: bool) -> RolloutWord:
     for state in (CandidateState.STAGING, CandidateState.SWAPPING, CandidateState.PROBING):
         if state in states:
-            return state.value
-    return "Paused" if paused else "Judging"
+            return RolloutWord(state.value)
+    return RolloutWord.PAUSED if paused else RolloutWord.JUDGING
 
 
-def _of_rejection(record: RevisionRecord) -> str:
+def _of_rejection(record: RevisionRecord) -> RolloutWord:
     match record.reason:
         case Reason.ABORTED_BY_USER:
-            return "Aborted"
+            return RolloutWord.ABORTED
         case Reason.UNDONE_BY_USER:
-            return "Undone"
+            return RolloutWord.UNDONE
         case (
             "DeadDrafter"
             | "BelowFloor"
@@ -106,9 +107,9 @@ def _of_rejection(record: RevisionRecord) -> str:
             | "ProbeFailed"
             | "EngineCrashed"
         ):
-            return "RolledBack"
+            return RolloutWord.ROLLED_BACK
         case _:
-            return "Refused"
+            return RolloutWord.REFUSED
 
 
 def acceptance(done: Pass) -> AcceptanceStatus | None:
@@ -178,7 +179,7 @@ def _revision(
 
 
 def _off_since(done: Pass) -> str:
-    """Note since when drafting is off for want of a good drafter, or by the user's will."""
+    """Note since when drafting is off because the spec says so, or no drafter is known to be good."""
     record = done.launched
     off = off_in_place(done.scene, done.aim) or (record is not None and rejected(record))
     if not off or not done.scene.enforcing:

@@ -92,7 +92,7 @@ SIGNATURES = (
                "HubUnreachable", Blame.SURROUNDINGS, "SGLang looks for a file that is not in the model's folder",
                "complete the folder: nothing is downloaded"),
     _signature(r"PermissionError: .*", "NotReadable", Blame.UNKNOWN,
-               "the pod's user may not read the file", "make it readable for the pod's fsGroup"),
+               "the pod's user may not read the file", "make it readable for all, or for user or group 10001"),
     _signature(r"(?:FileNotFoundError|No such file or directory).*", "FileMissing", Blame.UNKNOWN,
                "a path is wrong or the claim is not what was meant", "check the claim and the path"),
     _signature(r"watchdog timeout .*soft=False.*", "WatchdogTimeout", Blame.UNKNOWN,

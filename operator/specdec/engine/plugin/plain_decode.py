@@ -1,7 +1,7 @@
 """Patch `plain_decode`: with drafting off the target decodes as a server without a drafter does.
 
 Symptom: at 0 steps SGLang verifies a tree of one token and runs draft_extend: the verify attention kernel, all
-hidden states captured, tree metadata made anew for each batch; on an H200 0.79x / 0.63x / 0.43x of a server
+hidden states captured, tree metadata made anew for each batch; on an H200 0.77x / 0.63x / 0.41x of a server
 without speculative arguments at batch 1 / 8 / 32.
 Upstream: `EAGLEWorkerV2.forward_batch_generation` at `speculative_num_steps == 0`, 0.5.17 to 0.5.23;
 SGLANG_SPEC_SKIP_ZERO_STEP_DRAFT_EXTEND skips draft_extend only.
