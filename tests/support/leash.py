@@ -20,8 +20,11 @@ END_SECONDS = 20.0
 
 @contextmanager
 def leash() -> Iterator[None]:
-    """Mark all processes that are started from here on; when this process ends or leaves, they are killed."""
-    mark = secrets.token_hex(8)
+    """Mark all processes that are started from here on; when this process ends or leaves, they are killed.
+
+    Inside another leash it is the inner one that marks them.
+    """
+    mark, outer = secrets.token_hex(8), os.environ.pop(MARK, None)
     holder = subprocess.Popen(
         [sys.executable, "-m", __name__, mark, str(os.getpgrp())],
         stdin=subprocess.PIPE,
@@ -33,6 +36,8 @@ def leash() -> Iterator[None]:
         yield
     finally:
         del os.environ[MARK]
+        if outer is not None:
+            os.environ[MARK] = outer
         holder.communicate(timeout=END_SECONDS)
 
 

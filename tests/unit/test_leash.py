@@ -48,6 +48,15 @@ def test_what_a_run_started_in_a_session_of_its_own_ends_with_it(number: signal.
 
 
 def test_nothing_that_is_started_later_is_marked():
+    around = os.environ.get(MARK)
     with leash():
-        assert MARK in os.environ
-    assert MARK not in os.environ
+        assert os.environ[MARK] != around
+    assert os.environ.get(MARK) == around
+
+
+def test_a_leash_in_another_gives_its_marks_back():
+    with leash():
+        around = os.environ[MARK]
+        with leash():
+            assert os.environ[MARK] != around
+        assert os.environ[MARK] == around
