@@ -13,5 +13,6 @@ from tests.support.standinpod import stand_in_models
 @pytest.fixture(scope="session")
 def shared_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The stand-in's models, made once for all pods; what these start is not left behind, not even when the tests are killed."""
+    folder = tmp_path_factory.mktemp("models")  # outside the leash's folder, as all of pytest's own
     with leash():
-        yield stand_in_models(tmp_path_factory.mktemp("models"))
+        yield stand_in_models(folder)
