@@ -18,8 +18,7 @@ test-%: $(UV) ## Run one part: test-lint, test-unit, test-chart, test-engine (re
 	@$(RUN) python -m tests.parts $*
 
 nightly: $(UV) ## Run what takes hours: every fault at every request (build/bench/nightly.json), and the tests marked so
-	@$(RUN) python -m tests.faults $(ARGS)
-	@$(RUN) python -m tests.parts nightly
+	@$(RUN) python -m tests.faults $(ARGS); wrong=$$?; $(RUN) python -m tests.parts nightly && exit $$wrong
 
 demo: $(UV) ## Show the main job: from kubectl apply to an automatic rollback (build/demo.png)
 	@$(RUN) python -m tests.cluster up --with helm
@@ -42,10 +41,11 @@ gpu: $(UV) ## Measure the plugin on this machine's NVIDIA GPU (SGLang from the p
 probes: $(UV) ## Prove the capability table on SGLang's wheels (from the package index)
 	@$(RUN) python -m specdec.preflight.probes $(ARGS)
 
-clean: ## Remove the cluster, its images and caches, and the Python environment
+clean: ## Remove the cluster, the images built here, the caches and the Python environment
 	@[ ! -x $(UV) ] || $(RUN) python -m tests.cluster down --purge
 	@rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-# uv itself, where the machine has none.
+# uv itself, where the machine has none: one program in ~/.local. Debian's pip refuses to install beside its own packages unless
+# it is told so, other pips know no such setting and ignore it, and a venv would take a Debian package that may be missing.
 $(UV):
-	@python3 -m pip install --quiet --user uv
+	@PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install --quiet --user uv

@@ -145,15 +145,16 @@ async def cores(run: Callable[[float], Awaitable[int]], count: int) -> float:
 
 
 async def compared(count: int, times: int) -> list[Row]:
-    """Take turns."""
+    """Take turns, every other time in the other order."""
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
         ours, scraper = Ours(session, count), Scraper(session, count)
         await ours.run(2.0)
-        mine, theirs = [], []
-        for _ in range(times):
-            mine.append(await cores(ours.run, count))
-            theirs.append(await cores(scraper.run, count))
+        mine, theirs = list[float](), list[float]()
+        sides = [(mine, ours.run), (theirs, scraper.run)]
+        for number in range(times):
+            for found, run in sides[:: -1 if number % 2 else 1]:
+                found.append(await cores(run, count))
     ratios = [own / other for own, other in zip(mine, theirs, strict=True)]
     page = f"pages of {scraper.bytes / 1024:.0f} KB"
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,6 +37,18 @@ def measured(row: str, values: list[float], unit: str, bar: float | None = None,
     """Make a row of repeated measurements: their median, and the range."""
     spread = f"{min(values):.3g} to {max(values):.3g}"
     return Row(row, round(statistics.median(values), 4), unit, bar, against, len(values), spread)
+
+
+def percentile(samples: list[float], percent: int) -> float:
+    """Nearest rank: the smallest sample that so many percent of all do not exceed."""
+    return sorted(samples)[math.ceil(len(samples) * percent / 100) - 1]
+
+
+def ranked(row: str, samples: list[float], percent: int, unit: str, bar: float | None = None) -> Row:
+    """Make a row of one percentile of many samples; below 100 samples p99 is their maximum."""
+    spread = f"p50 {percentile(samples, 50):.3g}, max {max(samples):.3g}"
+    value = round(percentile(samples, percent), 4)
+    return Row(f"{row}, p{percent}", value, unit, bar, n=len(samples), spread=spread)
 
 
 def write(name: str, rows: list[Row]) -> None:

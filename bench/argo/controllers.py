@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.cluster.tooling.steps import run
 from tests.support.kubectl import KUBECONFIG, kubectl
+from tests.support.ports import free_ports
 from tests.support.prometheus import Job, Prometheus, proxied
 
 from bench.argo.rollout import NAME, PORT
@@ -34,14 +35,15 @@ def crds() -> None:
 @contextlib.contextmanager
 def running(namespace: str, folder: Path) -> Iterator[Prometheus]:
     """Run both for one namespace, and end them afterwards."""
+    metrics, health = free_ports(2)
     argo = [
         built(MODULE, "rollouts-controller"),
         f"--kubeconfig={KUBECONFIG}",
         "--leader-elect=false",
         f"--namespace={namespace}",
         "--namespaced",
-        "--metricsport=18090",
-        "--healthzPort=18080",
+        f"--metricsport={metrics}",
+        f"--healthzPort={health}",
     ]
     with (
         Prometheus(folder, [engines(namespace)], seconds=SCRAPE_SECONDS) as prometheus,

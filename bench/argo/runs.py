@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.cluster.tooling.places import NODE
 from tests.demo.figures import unix
 from tests.demo.traffic import Traffic, start_client
 from tests.support.kubectl import KubectlError, apply, get, items, kubectl, wait_condition, wait_for
-from tests.support.nodes import NODE
 from tests.support.servers import agent, apply_server, is_ready, server
 
 from bench.argo.rollout import NAME, PREVIEW, Setting, rollout

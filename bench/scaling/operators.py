@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from bench.scaling.apiserver import ApiServer
 from bench.scaling.objects import IMAGE, NAMESPACE
@@ -36,6 +38,16 @@ class Process:
         }
         self._child = subprocess.Popen(OPERATORS[name], env=environment, stderr=subprocess.DEVNULL)
         self._proc = Path(f"/proc/{self._child.pid}")
+
+    def __enter__(self) -> Self:
+        """It runs already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it, whatever became of the measurement."""
+        self.stop()
 
     def cpu(self) -> float:
         """CPU seconds so far."""

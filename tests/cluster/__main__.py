@@ -2,6 +2,7 @@
 
 import argparse
 import fcntl
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from .tooling import cluster, daemon, enginevenv, gotools, images, loading, prom
 from .tooling.places import BIN, CACHE, DOCKER, KUBECONFIG, use_cache
 from .tooling.steps import StepFailedError, step
 
+LOCK = CACHE.with_name(f"{CACHE.name}.lock")
 TOOLS = {"helm": lambda: gotools.build("helm"), "prometheus": prometheus.provide}
 """What tests of the chart and of its rules run; they need no cluster."""
 
@@ -41,15 +43,19 @@ def _tools(arguments: argparse.Namespace) -> None:
 
 
 def _down(arguments: argparse.Namespace) -> None:
-    if daemon.has_data():
+    if daemon.has_data() and daemon.choice() != "machine":
         daemon.start()
         cluster.delete()
         daemon.stop()
     elif shutil.which("docker"):
         cluster.delete()
+        if arguments.purge:
+            images.remove()
+    daemon.forget()
     if arguments.purge:
         with step(f"remove {CACHE}"):
             shutil.rmtree(CACHE)
+            LOCK.unlink()
 
 
 def _images(arguments: argparse.Namespace) -> None:
@@ -73,7 +79,7 @@ def _engine(arguments: argparse.Namespace) -> None:
 
 
 def _status(arguments: argparse.Namespace) -> None:
-    if daemon.is_running():
+    if daemon.is_chosen():
         daemon.use_own()
     for name, value in cluster.describe().items():
         print(f"{name:12} {value}")
@@ -82,7 +88,7 @@ def _status(arguments: argparse.Namespace) -> None:
 def _env(arguments: argparse.Namespace) -> None:
     """Print what a shell needs to reach the same daemon and cluster."""
     print(f'export PATH="{BIN}:$PATH:{DOCKER}/usr/bin" KUBECONFIG="{KUBECONFIG}"')
-    if daemon.is_running():
+    if daemon.is_chosen():
         print(f'export DOCKER_HOST="{daemon.SOCKET}"')
 
 
@@ -97,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     up.set_defaults(command=_up)
 
     down = commands.add_parser("down", help="delete the cluster and stop the daemon started here")
-    down.add_argument("--purge", action="store_true", help="remove the cache too")
+    down.add_argument("--purge", action="store_true", help="remove the cache and the images built here too")
     down.set_defaults(command=_down)
 
     build = commands.add_parser(
@@ -120,10 +126,13 @@ def _parser() -> argparse.ArgumentParser:
 @contextmanager
 def _alone() -> Iterator[None]:
     """Wait for another run of this command: two at a time would build and create the same things."""
-    lock = CACHE.with_name(f"{CACHE.name}.lock")
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    while True:
+        with LOCK.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # The run before may have removed the file: a lock on it holds nobody off.
+            if LOCK.exists() and os.path.samestat(os.fstat(file.fileno()), LOCK.stat()):
+                yield
+                return
 
 
 if __name__ == "__main__":

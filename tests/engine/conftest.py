@@ -27,8 +27,9 @@ def _has_its_own_engine(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def leashed() -> Iterator[None]:
+def leashed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Leave no engine behind, not even when the tests are killed."""
+    tmp_path_factory.getbasetemp()  # outside the leash's folder, as all of pytest's own
     with leash():
         yield
 

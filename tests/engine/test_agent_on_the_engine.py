@@ -36,12 +36,11 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 @pytest.fixture(scope="module")
 def pod(slot: EngineSlot) -> Iterator[AgentPod]:
     slot.clear()
-    with tempfile.TemporaryDirectory(prefix="pod-") as folder:
-        made = engine_pod(Path(folder), models()["kimi"].parent)
+    drafters = models()["kimi"].parent
+    with tempfile.TemporaryDirectory(prefix="pod-") as folder, engine_pod(Path(folder), drafters) as made:
         made.write_plan("good")
         made.start()
         yield made
-        made.kill_container()
 
 
 @pytest.fixture

@@ -33,14 +33,15 @@ def pod(slot: EngineSlot) -> Iterator[AgentPod]:
     with tempfile.TemporaryDirectory(prefix="pod-") as folder:
         models = Path(folder) / "models"
         make(models, ("kimi", "good", "q70"))
-        made = engine_pod(Path(folder), models)
-        made.write_plan("good")
-        with socket.create_server(("127.0.0.1", made.engine_port)):
-            made.start()
-            made.wait(lambda status: status.phase is Phase.FAILED, RESTART_SECONDS, "the port to be missed")
-        made.wait_serving(RESTART_SECONDS)
-        yield made
-        made.kill_container()
+        with engine_pod(Path(folder), models) as made:
+            made.write_plan("good")
+            with socket.create_server(("127.0.0.1", made.engine_port)):
+                made.start()
+                made.wait(
+                    lambda status: status.phase is Phase.FAILED, RESTART_SECONDS, "the port to be missed"
+                )
+            made.wait_serving(RESTART_SECONDS)
+            yield made
 
 
 def scheduler_pid(pod: AgentPod) -> int:

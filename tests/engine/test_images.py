@@ -29,12 +29,10 @@ def pod(slot: EngineSlot) -> Iterator[AgentPod]:
     slot.clear()
     drafters = models()["kimi"].parent
     target = seeing()
-    with tempfile.TemporaryDirectory(prefix="pod-") as folder:
-        made = engine_pod(Path(folder), drafters)
+    with tempfile.TemporaryDirectory(prefix="pod-") as folder, engine_pod(Path(folder), drafters) as made:
         made.write_plan("good", target_path=str(target))
         made.start()
         yield made
-        made.kill_container()
 
 
 def upside_down(picture: str) -> str:

@@ -12,7 +12,8 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -34,7 +35,7 @@ POD_UID = "7a6f1a52-0000-4000-8000-000000000001"
 
 @dataclass
 class AgentPod:
-    """One pod: folders that outlive the container, and the container's process."""
+    """One pod: folders that outlive the container, and the container's process, which ends with the block at the latest."""
 
     folder: Path
     models: Path
@@ -48,6 +49,16 @@ class AgentPod:
     assignment: int = 1
     epoch: int = 1
     process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        """Nothing runs yet."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave nothing running, also where the start failed."""
+        self.kill_container()
 
     def drafter(self, name: str) -> DrafterRef:
         """Name a tiny model as the drafter of the revision r-NAME."""
@@ -190,9 +201,10 @@ class AgentPod:
 
     def kill_container(self) -> None:
         """End the agent and everything that it started at once, as a container's end does."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(10)
+        if self.process is None:
+            return
+        self.process.kill()
+        self.process.wait(10)
         try:
             os.killpg(self.engine_pid(), signal.SIGKILL)
         except (ProcessLookupError, IndexError):

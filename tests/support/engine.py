@@ -8,7 +8,6 @@ start does so beside it.
 from __future__ import annotations
 
 import http.client
-import itertools
 import json
 import os
 import secrets
@@ -21,13 +20,14 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.support.models import NAMES, kimi, make, tower
+from tests.support.ports import free_ports
 
 from specdec.engine import loopback
 from specdec.engine.protocol import Counters, Drafting
@@ -38,7 +38,6 @@ CACHE = Path(os.environ.get("SPECDEC_CACHE", "~/.cache/specdec")).expanduser()
 PROFILE = ROOT / "images" / "engine-cpu" / "engine.json"
 PYTHON = CACHE / "engine" / "bin" / "python"
 
-FIRST_PORT = 31000
 START_SECONDS = 180
 REQUEST_SECONDS = 60
 STEPS = 3
@@ -193,7 +192,8 @@ class Engine:
 
     def stop(self) -> None:
         """Kill the engine's process group: SGLang takes up to 12 s to end when it is asked."""
-        if self.process.poll() is None:
+        with suppress(ProcessLookupError):
+            # The launcher may have ended without its schedulers.
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         shutil.rmtree(self.run_dir, ignore_errors=True)
@@ -236,7 +236,7 @@ def seeing() -> Path:
 def start(launch: Launch) -> Engine:
     """Start an engine; :func:`wait_until_serving` waits for it."""
     _check_installed()
-    port, profile = _free_port(), json.loads(PROFILE.read_text())
+    (port,), profile = free_ports(1), json.loads(PROFILE.read_text())
     run_dir = Path(tempfile.mkdtemp(prefix="specdec-"))
     (run_dir / "commands").mkdir()
     secret, prefix = secrets.token_hex(16), f"probe-{secrets.token_hex(8)}-"
@@ -276,16 +276,34 @@ def start(launch: Launch) -> Engine:
 
 
 def wait_until_serving(engine: Engine, *, plugin: bool = True) -> None:
-    """Wait until the engine has answered a request; its end or the deadline raises with the log's tail."""
+    """Wait until the engine has answered a request.
+
+    Raises
+    ------
+    EngineEndedError
+        It ended by itself; the message has the log's tail.
+    TimeoutError
+        It did not serve in time. Whatever is raised, nothing of the engine is left but its log.
+    """
+    try:
+        _until_serving(engine, plugin=plugin)
+    except BaseException:
+        engine.stop()
+        raise
+
+
+def _until_serving(engine: Engine, *, plugin: bool) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
+    while not _serves(engine, plugin=plugin):
         if engine.process.poll() is not None:
             raise EngineEndedError(f"the engine ended with {engine.process.returncode}:\n{tail(engine.log)}")
-        if (not plugin or (engine.run_dir / "scheduler-0.sock").exists()) and _is_healthy(engine):
-            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the engine did not serve within {START_SECONDS} s:\n{tail(engine.log)}")
         time.sleep(0.2)
-    engine.stop()
-    raise TimeoutError(f"the engine did not serve within {START_SECONDS} s:\n{tail(engine.log)}")
+
+
+def _serves(engine: Engine, *, plugin: bool) -> bool:
+    return (not plugin or (engine.run_dir / "scheduler-0.sock").exists()) and _is_healthy(engine)
 
 
 def _is_healthy(engine: Engine) -> bool:
@@ -359,18 +377,3 @@ def _check_installed() -> None:
         raise RuntimeError(
             f"no engine with our plugin in {PYTHON.parents[1]}: `make test-engine` installs it"
         )
-
-
-def _free_port() -> int:
-    # An engine binds its port late: neither two runs of tests on one machine nor two starts must find the same one free.
-    for port in itertools.islice(_ports, 1000):
-        with socket.socket() as candidate:
-            try:
-                candidate.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError(f"no free port from {FIRST_PORT} on")
-
-
-_ports = itertools.count(FIRST_PORT + os.getpid() % 1000)

@@ -22,7 +22,7 @@ UNDER_WAY = frozenset({CandidateState.STAGING, CandidateState.SWAPPING, Candidat
 
 
 def engine_pod(folder: Path, models: Path) -> AgentPod:
-    """Make a pod below a folder; nothing runs yet."""
+    """Make a pod below a folder; it does not run yet."""
     pod = AgentPod(folder, models, PYTHON, PROFILE, *free_ports(2), arguments=ARGUMENTS)
     # Eight characters of boot id and a socket's name follow: Unix sockets have short paths.
     assert len(str(folder)) < 60

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,29 +22,37 @@ END_SECONDS = 20.0
 
 @contextmanager
 def leash() -> Iterator[None]:
-    """Mark all processes that are started from here on; when this process ends or leaves, they are killed."""
-    mark = secrets.token_hex(8)
+    """Mark all processes that are started from here on, and keep `tempfile`'s folders in one of the leash's own.
+
+    When this process ends or leaves, the former are killed and the latter removed. Inside another leash the inner one holds.
+    """
+    mark, outer = secrets.token_hex(8), os.environ.pop(MARK, None)
+    folder, around = tempfile.mkdtemp(prefix="specdec-"), tempfile.tempdir
     holder = subprocess.Popen(
-        [sys.executable, "-m", __name__, mark, str(os.getpgrp())],
+        [sys.executable, "-m", __name__, mark, str(os.getpgrp()), folder],
         stdin=subprocess.PIPE,
         start_new_session=True,
         cwd=ROOT,
     )
-    os.environ[MARK] = mark
+    os.environ[MARK], tempfile.tempdir = mark, folder
     try:
         yield
     finally:
         del os.environ[MARK]
+        tempfile.tempdir = around
+        if outer is not None:
+            os.environ[MARK] = outer
         holder.communicate(timeout=END_SECONDS)
 
 
 def main() -> None:
-    """Wait for the run's end, which closes the pipe however it comes, and kill what is left."""
-    mark, spared = sys.argv[1:]
+    """Wait for the run's end, which closes the pipe however it comes, kill what is left, and remove its folders."""
+    mark, spared, folder = sys.argv[1:]
     sys.stdin.buffer.read()
     # What is killed may have been about to start another.
     while end(carrying(f"{MARK}={mark}", int(spared))):
         pass
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,14 @@ import os
 import subprocess
 from typing import Any
 
-from tests.support.kubectl import CACHE
-
-NODE = "specdec-control-plane"
-OWN_DAEMON = CACHE / "docker.sock"
+from tests.cluster.tooling import daemon
+from tests.cluster.tooling.places import DOCKER, NODE
 
 
 def on_node(*args: str) -> str:
     """Run a command on the node."""
-    host = {"DOCKER_HOST": f"unix://{OWN_DAEMON}"} if OWN_DAEMON.exists() else {}
-    path = f"{CACHE / 'docker-engine' / 'usr' / 'bin'}:{os.environ['PATH']}"
+    host = {"DOCKER_HOST": daemon.SOCKET} if daemon.is_chosen() else {}
+    path = f"{DOCKER / 'usr' / 'bin'}:{os.environ['PATH']}"
     done = subprocess.run(
         ["docker", "exec", NODE, *args],
         capture_output=True,

@@ -123,7 +123,11 @@ class Prometheus:
                 stderr=subprocess.STDOUT,
             )
         self.finder.start()
-        wait_for("Prometheus to be ready", 30, self._ready)
+        try:
+            wait_for("Prometheus to be ready", 30, self._ready)
+        except BaseException:
+            self._end()
+            raise
         self.begin = time.time()
         return self
 
@@ -131,6 +135,9 @@ class Prometheus:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End it."""
+        self._end()
+
+    def _end(self) -> None:
         self.ended.set()
         self.finder.join(timeout=30)
         self.process.terminate()

@@ -18,13 +18,17 @@ QUALITIES = {"kimi": 0, "good": 1.0, "q70": 0.7, "q40": -1, "dead": 0.0, "rename
 """By name of the tiny model; the stand-in refuses to load one below 0 and dies of one above 1."""
 
 
-def new_pod(folder: Path) -> AgentPod:
-    """Make a pod with the tiny models and the stand-in; it does not run yet."""
-    models = folder / "models"
-    make(models, QUALITIES)
+def stand_in_models(folder: Path) -> Path:
+    """Make the tiny models as the stand-in reads them, below a folder; pods may share it as long as no test changes a file."""
+    make(folder, QUALITIES)
     for name, quality in QUALITIES.items():
-        config = json.loads((models / name / "config.json").read_text())
-        (models / name / "config.json").write_text(json.dumps(config | {"quality": quality}))
+        config = json.loads((folder / name / "config.json").read_text())
+        (folder / name / "config.json").write_text(json.dumps(config | {"quality": quality}))
+    return folder
+
+
+def new_pod(folder: Path, models: Path) -> AgentPod:
+    """Make a pod with the stand-in and these models; it does not run yet."""
     profile = folder / "engine.json"
     profile.write_text('{"version": "0.5.23", "platform": "cuda", "args": [], "env": {}}')
     environment = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 
 import pytest
+from bench import built
 from bench.enginehalf.gauge import specdec_gauge
 from bench.enginehalf.speeds import median_interval
-from bench.results import Row
+from bench.results import Row, percentile, ranked
 from bench.usage import used
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +28,34 @@ from specdec.engine.plugin.hooks import Hook
 )
 def test_a_bar_is_the_most_unless_it_is_the_least(row: Row, met: bool | None):
     assert row.met is met
+
+
+@pytest.mark.parametrize(
+    ("count", "percent", "place"), [(300, 99, 297), (100, 99, 99), (20, 99, 20), (300, 50, 150), (1, 50, 1)]
+)
+def test_a_percentile_is_a_sample_that_so_many_do_not_exceed(count: int, percent: int, place: int):
+    samples = [float(number) for number in range(count, 0, -1)]
+    assert percentile(samples, percent) == place
+    row = ranked("a change", samples, percent, "ms")
+    assert (row.row, row.value, row.n) == (f"a change, p{percent}", place, count)
+
+
+def test_a_program_is_built_again_when_its_module_names_another_version(tmp_path, monkeypatch):
+    calls: list[str] = []
+
+    def build(*command: str, **_: object) -> str:
+        calls.append(command[0])
+        (tmp_path / "kwok").touch()
+        return ""
+
+    monkeypatch.setattr(built, "BIN", tmp_path)
+    monkeypatch.setattr(built.gotools, "STAMPS", tmp_path / ".made-from")
+    monkeypatch.setattr(built, "run", build)
+    (tmp_path / "go.sum").touch()
+    for version, times in (("v1", 1), ("v1", 1), ("v2", 2)):
+        (tmp_path / "go.mod").write_text(version)
+        assert built.built(tmp_path, "kwok") == str(tmp_path / "kwok")
+        assert calls == ["go"] * times
 
 
 def test_a_commands_peak_of_memory_is_its_own_and_not_the_benchmarks():

@@ -45,10 +45,11 @@ async def test_when_one_part_fails_the_others_end_and_its_error_is_told():
     assert ended.is_set()
 
 
-async def test_health_and_metrics_are_served(unused_tcp_port: int):
+async def test_health_and_metrics_are_served():
     complaints: list[str] = []
-    runner = await web.serve("127.0.0.1", unused_tcp_port, lambda: "; ".join(complaints))
-    async with aiohttp.ClientSession(f"http://127.0.0.1:{unused_tcp_port}") as session:
+    runner = await web.serve("127.0.0.1", 0, lambda: "; ".join(complaints))
+    _, port = runner.addresses[0]
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         assert (await session.get("/healthz")).status == 200
         complaints.append("the watch on pods missed demo-0")
         answer = await session.get("/healthz")

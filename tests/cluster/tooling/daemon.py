@@ -22,17 +22,44 @@ CONFIG = CACHE / "docker-daemon.json"
 PID_FILE = CACHE / "docker.pid"
 LOG = CACHE / "docker.log"
 SOCKET = f"unix://{CACHE}/docker.sock"
+CHOICE = CACHE / "docker-choice"
+"""Which daemon the cluster is on, as long as there is one: "own" or "machine"."""
 RUNC = CACHE / "docker-runc"
 BRIDGE_ADDRESS = "172.30.0.1/24"
 NETWORKS = {"base": "172.31.0.0/16", "size": 24}
 
 
 def choose() -> bool:
-    """Settle which daemon is used, start ours if it is that one, and tell whether an image registry is reached."""
-    if os.environ.get("DOCKER_HOST") != SOCKET and _pulls_images():
+    """Settle once which daemon is used, until :func:`forget`; start ours if it is that one, and tell whether it is the machine's.
+
+    The machine's is used with the stock images of a registry, which may be out of reach for a while: to choose again
+    would leave the cluster on one daemon and put the images onto the other.
+    """
+    chosen = choice()
+    if chosen is None:
+        pulls = os.environ.get("DOCKER_HOST") != SOCKET and _pulls_images()
+        chosen = "machine" if pulls else "own"
+        CHOICE.write_text(chosen)
+    if chosen == "machine":
         return True
     start()
     return False
+
+
+def choice() -> str | None:
+    """Read which daemon was chosen; None before that."""
+    return CHOICE.read_text() if CHOICE.exists() else None
+
+
+def is_chosen() -> bool:
+    """Tell whether ours is the daemon to use; before a choice, whether it has a socket."""
+    chosen = choice()
+    return chosen == "own" if chosen else Path(SOCKET.removeprefix("unix://")).exists()
+
+
+def forget() -> None:
+    """Let the next cluster choose again."""
+    CHOICE.unlink(missing_ok=True)
 
 
 def _pulls_images() -> bool:

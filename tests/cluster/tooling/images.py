@@ -34,6 +34,14 @@ def build_previous(name: str, *, stock: bool) -> str:
     return _built(image, inputs, PREVIOUS, PREVIOUS, ("--build-arg", f"TODAY={today}"), stock=stock)
 
 
+def remove() -> None:
+    """Remove every image that was built here, of whichever checkout."""
+    found = run("docker", "image", "ls", "--quiet", "--filter", f"label={LABEL}").split()
+    if found:
+        with step("remove the images built here"):
+            run("docker", "image", "rm", "--force", *sorted(set(found)))
+
+
 def _built(
     image: str, inputs: str, folder: Path, context: Path, options: Sequence[str], *, stock: bool
 ) -> str:

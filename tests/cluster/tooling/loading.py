@@ -21,7 +21,7 @@ def load(image: str) -> None:
     if _on_node(image) == wanted:
         return
     with step(f"load {image}"):
-        if daemon.is_running():
+        if daemon.is_chosen():
             present = run(
                 "docker", "exec", NODE, "ctr", "--namespace", "k8s.io", "content", "ls", "--quiet"
             ).split()

@@ -9,6 +9,7 @@ behind). A start beyond the list is a healthy one.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -190,7 +191,9 @@ class Reporter(socketserver.StreamRequestHandler):
     engine: Engine
 
     def handle(self) -> None:
-        self.wfile.write(json.dumps(self.engine.report()).encode() + b"\n")
+        report = json.dumps(self.engine.report()).encode()
+        with contextlib.suppress(BrokenPipeError):  # a start that has failed asks no more
+            self.wfile.write(report + b"\n")
 
 
 class WebServer(ThreadingHTTPServer):
