@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from specdec.engine.agent.board import LOAD_CHARACTERS, MESSAGE_CHARACTERS, shortened
@@ -38,7 +39,7 @@ from specdec.engine.protocol import (
 from specdec.preflight.checkpoint import CheckpointRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from specdec.engine.agent.board import Board
     from specdec.engine.agent.failures import Failure
@@ -142,14 +143,14 @@ class Candidacy:
             case Drain():
                 pass
 
-    def hold(self) -> float | None:
-        """Stop the dead-man switch while a Promote is being written down; returns what :meth:`release` takes."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Stop the dead-man switch while a Promote is being written down; only the Promote itself ends it."""
         deadline, self._jobs.deadline = self._jobs.deadline, None
-        return deadline
-
-    def release(self, deadline: float | None) -> None:
-        """Set the dead-man switch again: the Promote could not be written down."""
-        self._jobs.deadline = deadline
+        try:
+            yield
+        finally:
+            self._jobs.deadline = deadline
 
     async def run(self) -> None:
         """Do the jobs one after the other, and go back home when nobody confirms in time.

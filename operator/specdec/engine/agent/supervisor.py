@@ -201,12 +201,11 @@ class Supervisor:
                 return answer
             running = self._running
             candidacy = running.candidacy if running else None
-            held = candidacy.hold() if candidacy and isinstance(envelope.command, Promote) else None
+            promotes = isinstance(envelope.command, Promote)
             try:
-                await self._keep(self._moved(envelope))
+                with candidacy.held() if candidacy and promotes else contextlib.nullcontext():
+                    await self._keep(self._moved(envelope))
             except OSError as error:
-                if candidacy and held is not None:
-                    candidacy.release(held)
                 return refused("StateNotWritten", _unwritten(error))
             self._fence.remember(envelope, body_hash)
             self._begin(envelope.command)
@@ -281,11 +280,21 @@ class Supervisor:
             return
         await asyncio.sleep(LINGER_SECONDS)
         seconds = self.plan.drain_seconds if self.plan else 0
-        with contextlib.suppress(TimeoutError, EngineUnreachableError):
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while (left := (await running.loopback.report()).in_flight) and running.child.running:
-                    self.board.change(message=f"waiting for {left} requests in flight")
+                while running.child.running and (left := await _left(running)):
+                    self.board.change(message=f"waiting for {left} in flight")
                     await asyncio.sleep(DRAIN_POLL_SECONDS)
+
+
+async def _left(running: Running) -> str:
+    """Say how many users' requests an engine has; "" only if it says itself that it has none."""
+    try:
+        count = (await running.loopback.report()).in_flight
+    except EngineUnreachableError:
+        # Long batches keep a scheduler from answering, and users' streams are what they decode.
+        return "requests"
+    return f"{count} requests" if count else ""
 
 
 def _unwritten(error: OSError) -> str:
