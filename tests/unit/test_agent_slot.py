@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +152,13 @@ async def test_a_refused_drafter_leaves_home_the_newest(slot):
     with pytest.raises(OrderRefusedError):
         await slot.stage(overlay("b").drafter)
     assert await slot.keep_staged(home) == home
+
+
+async def test_a_volume_that_hangs_after_the_staging_is_named(slot, monkeypatch):
+    release = threading.Event()
+    monkeypatch.setattr(subject, "LINK_SECONDS", 0.05)
+    monkeypatch.setattr(subject, "unchanged", lambda _overlay: release.wait())
+    with pytest.raises(CheckpointRefusedError, match="/models/b could not be read") as caught:
+        await slot.stage(overlay("b").drafter)
+    release.set()
+    assert caught.value.reason == "VolumeHangs"

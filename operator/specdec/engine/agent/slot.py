@@ -63,13 +63,31 @@ async def link(
     try:
         return await on_volume(LINK_SECONDS, make_overlay, state, models, drafter, around, wish)
     except TimeoutError as error:
-        raise CheckpointRefusedError(
-            "VolumeHangs", f"{drafter.path} could not be read within {LINK_SECONDS:.0f} s: check the volume"
-        ) from error
+        raise _hangs(drafter) from error
     except OSError as error:
         raise CheckpointRefusedError(
             "NotReadable", f"staging {drafter.path} failed ({error}): check the volume"
         ) from error
+
+
+async def still(overlay: Overlay) -> None:
+    """Make sure, off the event loop, that a drafter's files are those that were read.
+
+    Raises
+    ------
+    CheckpointRefusedError
+        They changed, or the volume hangs.
+    """
+    try:
+        await on_volume(LINK_SECONDS, unchanged, overlay)
+    except TimeoutError as error:
+        raise _hangs(overlay.drafter) from error
+
+
+def _hangs(drafter: DrafterRef) -> CheckpointRefusedError:
+    return CheckpointRefusedError(
+        "VolumeHangs", f"{drafter.path} could not be read within {LINK_SECONDS:.0f} s: check the volume"
+    )
 
 
 class DrafterSlot:
@@ -126,7 +144,7 @@ class DrafterSlot:
         finally:
             digest.cancel()
             await asyncio.gather(digest, return_exceptions=True)
-        await asyncio.to_thread(unchanged, overlay)
+        await still(overlay)
         await asyncio.to_thread(same_contents, self._state, drafter, found)
         return Staged(overlay, found, outcome.number, described(outcome.message, overlay))
 

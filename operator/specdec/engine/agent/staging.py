@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from specdec.engine.agent.failures import CHANGED
 from specdec.engine.agent.judging import STANDARD, Judged, explained, judged
 from specdec.engine.agent.plan import write_whole
 from specdec.preflight.checkpoint import CONFIG, CheckpointRefusedError, read_checkpoint
@@ -36,9 +37,6 @@ KEPT_DIGESTS = 64
 DIGEST_SECONDS = 600.0
 """Deadline for hashing one drafter: a few GB from a claim take well under a minute."""
 KILL_SECONDS = 2.0
-CHANGED = "ChangedWhileStaged"
-"""Reason of a refusal that says nothing of the drafter: a copy was still under way."""
-
 
 Stamps = tuple[tuple[str, int, int, int], ...]
 """Name, size, time of the last change in ns, and inode of each file of a folder."""

@@ -20,7 +20,7 @@ from specdec.engine.agent.board import LOAD_CHARACTERS, shortened
 from specdec.engine.agent.candidacy import DEAD, Candidacy
 from specdec.engine.agent.child import Child
 from specdec.engine.agent.diagnosis import diagnose, telling
-from specdec.engine.agent.failures import Blame, Failure
+from specdec.engine.agent.failures import Blame, Failure, blamed
 from specdec.engine.agent.judging import PreflightRefusedError, Surroundings, survey
 from specdec.engine.agent.ladder import RUNGS, Attempt
 from specdec.engine.agent.launch import (
@@ -36,14 +36,14 @@ from specdec.engine.agent.loopback_client import EngineUnreachableError, Loopbac
 from specdec.engine.agent.oom import oom_kills
 from specdec.engine.agent.orphans import end_strays
 from specdec.engine.agent.prompts import LONGEST_PROMPT, PROMPTS, given
-from specdec.engine.agent.slot import DrafterSlot, Staged, described, link
-from specdec.engine.agent.staging import CHANGED, content_digest, inside, same_contents, unchanged
+from specdec.engine.agent.slot import DrafterSlot, Staged, described, link, still
+from specdec.engine.agent.staging import content_digest, inside, same_contents
 from specdec.engine.agent.times import now_text
 from specdec.engine.agent.volumes import on_volume
 from specdec.engine.agent.warmup import Baseline, noting
 from specdec.engine.loopback import START_REPORT, Report, StartReport
 from specdec.engine.plugin import DRAFTER_PATCHES, PATCHES
-from specdec.engine.protocol import Drafting, LaunchPlan, Phase
+from specdec.engine.protocol import NOT_THERE, Drafting, LaunchPlan, Phase
 from specdec.preflight.arguments import Arguments, parsed
 from specdec.preflight.checkpoint import CheckpointRefusedError
 from specdec.preflight.digest import header_digest
@@ -64,7 +64,6 @@ Result = TypeVar("Result")
 
 TARGET_SECONDS = 120.0
 """Deadline for reading the target's headers."""
-NOT_THERE = frozenset({"FileMissing", "ConfigMissing", "NoWeights", "PathOutsideModels"})
 WATCH_SECONDS = 0.05
 LAST_WORDS_SECONDS = 3.0
 """A dying SGLang drops its connections before its exit and its last lines are known."""
@@ -178,7 +177,7 @@ class Start:
         except CheckpointRefusedError as refusal:
             if isinstance(refusal, PreflightRefusedError):
                 self.board.judged(refusal.report, drafter.revision, wish)
-            return Failure(refusal.reason, str(refusal), Blame.DRAFTER)
+            return Failure(refusal.reason, str(refusal), blamed(refusal.reason))
         if self._overlay.report is not None:
             self.board.judged(self._overlay.report, drafter.revision, wish)
         for repair in self._overlay.repairs:
@@ -304,11 +303,10 @@ class Start:
             return None
         try:
             found = await digest
-            await asyncio.to_thread(unchanged, overlay)
+            await still(overlay)
             await asyncio.to_thread(same_contents, self.settings.state_dir, overlay.drafter, found)
         except CheckpointRefusedError as refusal:
-            blame = Blame.SURROUNDINGS if refusal.reason == CHANGED else Blame.DRAFTER
-            raise failed(refusal.reason, str(refusal), blame) from refusal
+            raise failed(refusal.reason, str(refusal), blamed(refusal.reason)) from refusal
         load = shortened(described(self._load, overlay), LOAD_CHARACTERS)
         self.board.change(revision=overlay.drafter.revision, digest=found, load=load)
         slot = DrafterSlot(
