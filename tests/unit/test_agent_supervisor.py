@@ -68,7 +68,7 @@ async def test_what_cannot_be_written_down_is_refused_and_the_dead_man_switch_st
     scene = serve(supervisor, monkeypatch)
     supervisor.board.change(candidate=Candidate(revision="b", state=CandidateState.SERVING))
     scene.candidacy._jobs.deadline = 77.0
-    monkeypatch.setattr(plans, "write_state", disk_full)
+    monkeypatch.setattr(plans, "write_whole", disk_full)
     answer = await supervisor.take(envelope(Promote(revision="b")), "h")
     assert (answer.reason, scene.candidacy._jobs.deadline) == ("StateNotWritten", 77.0)
     assert supervisor.state == state(5, A)
@@ -129,6 +129,29 @@ async def test_a_promotion_of_what_is_promoted_is_fine_at_any_time(supervisor):
 async def test_without_a_plan_no_command_is_taken(supervisor):
     supervisor.state = None
     assert (await supervisor.take(envelope(SetDrafting(drafting=Drafting.OFF)), "h")).reason == "NoPlan"
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("failing", "reason"), [("_read_plan", "StateNotWritten"), ("_one_life", "NotStarted")]
+)
+async def test_a_start_that_fails_on_the_machine_says_on_what(supervisor, monkeypatch, failing, reason):
+    async def nothing(*_: Any) -> None:
+        """The plan was read."""
+
+    async def fails(*_: Any) -> None:
+        if failing == "_one_life":
+            disk_full()
+        plans.write_state(supervisor.settings.state_dir, state(5, A))
+
+    monkeypatch.setattr(plans, "write_whole", disk_full)
+    monkeypatch.setattr(supervisor, "_read_plan", nothing)
+    monkeypatch.setattr(supervisor, failing, fails)
+    running = asyncio.create_task(supervisor.run())
+    await asyncio.sleep(0.5)
+    running.cancel()
+    assert supervisor.board.status.reason == reason
+    assert "No space left on device" in supervisor.board.status.message
 
 
 class Engine:

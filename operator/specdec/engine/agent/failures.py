@@ -46,3 +46,16 @@ class Failure:
         return FailureReport(
             reason=self.reason, message=self.message, ended=self.ended, lines=self.lines, at=at
         )
+
+
+class StartFailedError(Exception):
+    """A start ended before it served."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def failed(reason: str, message: str, blame: Blame = Blame.SURROUNDINGS) -> StartFailedError:
+    """Say why a start failed."""
+    return StartFailedError(Failure(reason, message, blame))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from specdec.engine.agent.failures import CHANGED
 from specdec.engine.agent.judging import STANDARD, Judged, explained, judged
-from specdec.engine.agent.plan import write_whole
+from specdec.engine.agent.plan import keep, write_whole
 from specdec.preflight.checkpoint import CONFIG, CheckpointRefusedError, read_checkpoint
 from specdec.preflight.index import INDEX
 from specdec.preflight.loading import OVERLAY
@@ -218,6 +218,8 @@ def same_contents(state: Path, drafter: DrafterRef, digest: str) -> None:
     ------
     CheckpointRefusedError
         The folder was changed under its path.
+    StateNotWrittenError
+        A first digest could not be written down.
     """
     path = state / DIGESTS_FILE
     try:
@@ -228,7 +230,7 @@ def same_contents(state: Path, drafter: DrafterRef, digest: str) -> None:
     first = known.get(key)
     if first is None:
         known[key] = digest
-        write_whole(path, json.dumps(dict(list(known.items())[-KEPT_DIGESTS:])).encode())
+        keep(path, json.dumps(dict(list(known.items())[-KEPT_DIGESTS:])).encode())
     elif first != digest:
         raise CheckpointRefusedError(
             "DigestChanged",

@@ -20,7 +20,7 @@ from specdec.engine.agent.board import LOAD_CHARACTERS, shortened
 from specdec.engine.agent.candidacy import DEAD, Candidacy
 from specdec.engine.agent.child import Child
 from specdec.engine.agent.diagnosis import diagnose, telling
-from specdec.engine.agent.failures import Blame, Failure, blamed
+from specdec.engine.agent.failures import Blame, Failure, StartFailedError, blamed, failed
 from specdec.engine.agent.judging import PreflightRefusedError, Surroundings, survey
 from specdec.engine.agent.ladder import RUNGS, Attempt
 from specdec.engine.agent.launch import (
@@ -69,14 +69,6 @@ LAST_WORDS_SECONDS = 3.0
 """A dying SGLang drops its connections before its exit and its last lines are known."""
 BOOT = re.compile("[0-9a-f]{8}")
 """Name of one start and of its folder below the run folder."""
-
-
-class StartFailedError(Exception):
-    """A start ended before it served."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
 
 
 @dataclass(frozen=True)
@@ -150,6 +142,10 @@ class Start:
             raise failed(
                 "TargetVolumeHangs",
                 f"{self.plan.target_path} could not be read within {TARGET_SECONDS:.0f} s: check the volume",
+            ) from error
+        except OSError as error:
+            raise failed(
+                "TargetNotReadable", f"{self.plan.target_path} can't be read ({error}): check the volume"
             ) from error
         self.board.change(target_digest=found, message="staging the drafter")
 
@@ -367,11 +363,6 @@ class Start:
             await self.child.stop()
 
 
-def failed(reason: str, message: str, blame: Blame = Blame.SURROUNDINGS) -> StartFailedError:
-    """Say why a start failed."""
-    return StartFailedError(Failure(reason, message, blame))
-
-
 def stalled(mark: Mark, idle: float) -> StartFailedError:
     """Say that a start makes no progress; stuck graph capture takes the next rung."""
     blame = Blame.GRAPHS if mark.phase is Phase.CAPTURING_GRAPHS else Blame.UNKNOWN
@@ -383,10 +374,21 @@ def stalled(mark: Mark, idle: float) -> StartFailedError:
 
 
 def _prepare(run_dir: Path, launch: Launch) -> None:
-    """Make the new run folder and drop those of earlier starts."""
-    run_dir.parent.mkdir(parents=True, exist_ok=True)
-    for old in run_dir.parent.iterdir():
-        if BOOT.fullmatch(old.name):
-            shutil.rmtree(old, ignore_errors=True)
-    run_dir.mkdir(mode=0o700)
-    (run_dir / ADAPTIVE_FILE).write_text(launch.adaptive)
+    """Make the new run folder and drop those of earlier starts.
+
+    Raises
+    ------
+    StartFailedError
+        The pod's volume does not take it.
+    """
+    try:
+        run_dir.parent.mkdir(parents=True, exist_ok=True)
+        for old in run_dir.parent.iterdir():
+            if BOOT.fullmatch(old.name):
+                shutil.rmtree(old, ignore_errors=True)
+        run_dir.mkdir(mode=0o700)
+        (run_dir / ADAPTIVE_FILE).write_text(launch.adaptive)
+    except OSError as error:
+        raise failed(
+            "RunFolderNotWritten", f"{run_dir} could not be written ({error}): see the pod's volume"
+        ) from error
