@@ -25,6 +25,7 @@ from specdec.preflight.index import INDEX
 from specdec.preflight.loading import OVERLAY
 from specdec.preflight.overlay import canonical, normalised
 from specdec.preflight.preflight import RepairMode
+from specdec.preflight.source import UnreadableError, followed
 
 if TYPE_CHECKING:
     from specdec.api.preflight import Preflight
@@ -171,13 +172,10 @@ def unchanged(overlay: Overlay) -> None:
 
 
 def _within(source: Path, file: Path) -> Path:
-    target = _real(file)
-    if not target.is_relative_to(source):
-        raise CheckpointRefusedError(
-            "LinkOutsideFolder",
-            f"{file} leads to {target}, outside of the drafter's folder: copy the file into it",
-        )
-    return target
+    try:
+        return followed(source, file)
+    except UnreadableError as error:
+        raise CheckpointRefusedError.of(error) from error
 
 
 async def content_digest(overlay: Overlay) -> str:
