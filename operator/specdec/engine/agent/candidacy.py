@@ -1,6 +1,6 @@
 """The life of a candidate on this engine: staged, swapped in, probed, confirmed or taken back.
 
-One job at a time; a newer Swap, a Rollback or a Drain ends a wait of the job before it. The dead-man switch
+One job at a time; a newer Swap or a Rollback ends a wait of the job before it. The dead-man switch
 needs nobody: without a Confirm before the deadline, by the monotonic clock, the agent goes back home. *Home*
 is the drafter that this engine was started with or that was promoted since.
 """
@@ -141,7 +141,7 @@ class Candidacy:
             case Probe():
                 self._jobs.put(lambda: self._probe(command.id))
             case Drain():
-                pass
+                pass  # the pod leaves the Service; what serves goes on until its streams are done
 
     @contextmanager
     def held(self) -> Iterator[None]:

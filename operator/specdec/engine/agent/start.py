@@ -126,6 +126,7 @@ class Start:
         report = await self._unless_ended(child, self._until_up(child, loopback))
         self._refuse_unpatched(report)
         finding = await self._unless_ended(child, self._warm_up(loopback, report))
+        await self._unless_ended(child, loopback.freeze_gc())
         candidacy = await self._unless_ended(child, self._candidacy(loopback, finding))
         self._say_serving(finding, why_not)
         return Running(child, loopback, candidacy)
