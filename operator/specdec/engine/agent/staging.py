@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 from specdec.engine.agent.failures import CHANGED
 from specdec.engine.agent.judging import STANDARD, Judged, explained, judged
 from specdec.engine.agent.plan import keep, write_whole
-from specdec.preflight.checkpoint import CONFIG, CheckpointRefusedError, read_checkpoint
+from specdec.preflight.checkpoint import CONFIG, CheckpointRefusedError, refusal
 from specdec.preflight.index import INDEX
 from specdec.preflight.loading import OVERLAY
-from specdec.preflight.overlay import canonical, normalised
-from specdec.preflight.preflight import RepairMode
-from specdec.preflight.source import UnreadableError, followed
+from specdec.preflight.overlay import canonical, read_by_engines
+from specdec.preflight.reading import read_drafter, shards
+from specdec.preflight.source import LocalFolder, UnreadableError, followed
 
 if TYPE_CHECKING:
     from specdec.api.preflight import Preflight
@@ -102,14 +102,11 @@ def make_overlay(
     """
     source = inside(models, drafter.path)
     stamps = stamped(source)
-    mends = wish.repair is RepairMode.AUTO
-    try:
-        checkpoint = read_checkpoint(source)
-    except CheckpointRefusedError as refusal:
-        raise explained(refusal, source, around, wish, drafter.layers) if around else refusal from refusal
-    config = normalised(checkpoint.config, repair=mends)
-    found = judged(source, config.config, around, wish, drafter.layers) if around else Judged(config.config)
-    links = {file.name: _within(source, file) for file in checkpoint.files}
+    read = read_drafter(LocalFolder(source))
+    if (refused := refusal(read)) is not None:
+        raise explained(refused, read, around, wish, drafter.layers) if around else refused
+    found = judged(read, around, wish, drafter.layers) if around else Judged(read.config or {})
+    links = {name: _within(source, source / name) for name in shards(read.files)}
     if (source / INDEX).exists():
         links[INDEX] = _within(source, source / INDEX)
     _within(source, source / CONFIG)
@@ -126,11 +123,9 @@ def make_overlay(
         draft.replace(folder / link)
     if not found.rules.empty:
         write_whole(folder / OVERLAY, canonical(found.rules.to_json()))
-    written = normalised(found.config, repair=mends)
-    write_whole(folder / CONFIG, canonical(written.config))
-    repairs = found.repairs or config.repairs
+    write_whole(folder / CONFIG, canonical(read_by_engines(found.config)))
     environment = frozenset(found.environment.items())
-    return Overlay(folder, source, drafter, repairs, found.arguments, environment, found.report, stamps)
+    return Overlay(folder, source, drafter, found.repairs, found.arguments, environment, found.report, stamps)
 
 
 def stamped(folder: Path) -> Stamps:
