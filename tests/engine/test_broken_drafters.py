@@ -139,7 +139,7 @@ def test_a_drafter_that_changes_while_it_is_staged_is_refused(serving: Serving, 
         candidate = swap(serving.pod, name)
     # Whoever reads next notices: the plugin, the digest, or the comparison of before and after.
     assert candidate.state is CandidateState.REFUSED
-    assert candidate.reason in {"Unreadable", "FileMissing", "HeaderMalformed", "ChangedWhileStaged"}
+    assert candidate.reason in {"FileMissing", "FileTruncated", "HeaderMalformed", "ChangedWhileStaged"}
     assert str(folder) in candidate.message or FILE in candidate.message
     serving.check()
 

@@ -217,5 +217,5 @@ def test_rules_that_the_plugin_does_not_know_refuse_the_drafter(engine: Engine, 
     outcome = engine.stage(tmp_path, "newer")
     assert (outcome.state, outcome.reason) == ("refused", "OverlayUnknown")
     (tmp_path / "overlay.json").write_text("[]")
-    assert engine.stage(tmp_path, "broken").reason == "Unreadable"
+    assert engine.stage(tmp_path, "broken").reason == "OverlayUnknown"
     check_acceptance(engine, prompts, 1.0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from specdec.engine.agent.board import MESSAGE_CHARACTERS
 from specdec.engine.agent.diagnosis import LINE_CHARACTERS, MOST_LINES, diagnose, telling
-from specdec.engine.agent.failures import Blame, Failure
+from specdec.engine.agent.failures import Blame, Failure, blamed
 from specdec.engine.agent.signatures import SIGNATURES
 from specdec.engine.agent.termination import leave, message
 from specdec.engine.loopback import StartReport
@@ -214,6 +214,35 @@ def test_names_why_a_process_ended(line, code, reason, blame):
     found = diagnose(("[2026-11-29] server_args=...", line, "Killed process tree"), code, None)
     assert (found.reason, found.blame) == (reason, blame)
     assert ": " in found.message or ";" in found.message
+
+
+@pytest.mark.parametrize(
+    ("reason", "blame"),
+    [
+        ("LoadFailed", Blame.DRAFTER),
+        ("TensorsNotConsumed", Blame.DRAFTER),
+        ("NotReadable", Blame.UNKNOWN),
+        ("FileMissing", Blame.UNKNOWN),
+        ("PatchNotApplicable", Blame.SURROUNDINGS),
+    ],
+)
+def test_a_volume_that_fails_under_a_load_does_not_condemn_the_drafter(reason, blame):
+    assert diagnose((), 1, StartReport(reason=reason, message="no")).blame is blame
+
+
+@pytest.mark.parametrize(
+    ("reason", "blame"),
+    [
+        ("HeaderMalformed", Blame.DRAFTER),
+        ("DigestChanged", Blame.DRAFTER),
+        ("VolumeHangs", Blame.UNKNOWN),
+        ("NotReadable", Blame.UNKNOWN),
+        ("NoWeights", Blame.UNKNOWN),
+        ("ChangedWhileStaged", Blame.SURROUNDINGS),
+    ],
+)
+def test_a_drafter_is_blamed_only_for_what_is_in_its_files(reason, blame):
+    assert blamed(reason) is blame
 
 
 def test_the_plugins_refusal_comes_first():

@@ -14,7 +14,10 @@ from specdec.engine.agent import judging
 from specdec.engine.agent.staging import make_overlay
 from specdec.engine.protocol import DrafterRef
 from specdec.preflight.checkpoint import CheckpointRefusedError, read_config
+from specdec.preflight.facts import LAYER_IDS
 from specdec.preflight.preflight import RepairMode
+from specdec.preflight.reading import Reading, read_drafter
+from specdec.preflight.source import LocalFolder
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +27,17 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def read(folder: Path) -> Reading:
+    return read_drafter(LocalFolder(folder))
+
+
 def around(models: Path, *argv: str, version: str = "0.5.23") -> judging.Surroundings:
     return judging.survey(models / "kimi", version, argv, {}, 3)
 
 
 def test_a_good_drafter_passes_with_its_config_as_it_is(models):
     config = read_config(models / "good")
-    found = judging.judged(models / "good", config, around(models))
+    found = judging.judged(read(models / "good"), around(models))
     assert (found.config, found.arguments, found.environment) == (config, (), {})
 
 
@@ -41,12 +48,12 @@ def test_no_header_of_the_target_is_opened(models, tmp_path):
     surveyed = judging.survey(tmp_path / "kimi", "0.5.23", (), {}, 3)
     assert surveyed.target
     assert (surveyed.target.files, surveyed.target.tensors) == (1, None)
-    assert not judging.judged(models / "good", read_config(models / "good"), surveyed).report.blocking
+    assert not judging.judged(read(models / "good"), surveyed).report.blocking
 
 
 def test_names_that_feed_nothing_are_refused_by_the_headers(models):
     with pytest.raises(CheckpointRefusedError) as caught:
-        judging.judged(models / "renamed", read_config(models / "renamed"), around(models))
+        judging.judged(read(models / "renamed"), around(models))
     assert caught.value.reason == "ParametersNotFed"
 
 
@@ -55,8 +62,7 @@ def test_names_that_feed_nothing_are_refused_by_the_headers(models):
     [({"mode": "Warn"}, "Blocked"), ({"mode": "Off"}, None), ({"skipChecks": ["ParametersNotFed", "TensorsDropped"]}, "Passed")],
 )  # fmt: skip
 def test_the_spec_says_what_follows_from_a_finding(models, wish, verdict):
-    config = read_config(models / "renamed")
-    found = judging.judged(models / "renamed", config, around(models), Preflight.model_validate(wish))
+    found = judging.judged(read(models / "renamed"), around(models), Preflight.model_validate(wish))
     assert (found.report.verdict.value if found.report else None) == verdict
 
 
@@ -88,19 +94,19 @@ def test_files_that_cannot_be_linked_are_reported_as_well(models, tmp_path):
 def test_what_is_wrong_without_a_drafter_is_not_the_drafters_fault(models):
     surroundings = around(models, "--enable-dp-attention", "--pp-size", "2")
     assert surroundings.known, "some finding of the arguments alone"
-    judging.judged(models / "good", read_config(models / "good"), surroundings)
+    judging.judged(read(models / "good"), surroundings)
 
 
 def test_what_is_odd_without_a_drafter_is_not_said_of_the_drafter(models):
     surroundings = around(models, "--disable-cuda-graph")
     assert "GraphsSwitchedOff" in {finding.code for finding in surroundings.said}
-    found = judging.judged(models / "good", read_config(models / "good"), surroundings)
+    found = judging.judged(read(models / "good"), surroundings)
     assert found.report
     assert "GraphsSwitchedOff" not in {finding.code for finding in found.report.findings}
 
 
 def test_a_version_that_nobody_knows_is_left_to_the_strict_load(models):
-    judging.judged(models / "good", read_config(models / "good"), around(models, version="99.0"))
+    judging.judged(read(models / "good"), around(models, version="99.0"))
 
 
 def test_a_preflight_that_fails_refuses_nobody(models, monkeypatch, caplog):
@@ -110,7 +116,7 @@ def test_a_preflight_that_fails_refuses_nobody(models, monkeypatch, caplog):
     surroundings = around(models)
     monkeypatch.setattr(judging, "judge", explode)
     config = read_config(models / "good")
-    assert judging.judged(models / "good", config, surroundings).config == config
+    assert judging.judged(read(models / "good"), surroundings).config == config
     assert "served unjudged" in caplog.text
 
 
@@ -168,3 +174,47 @@ def test_repairs_while_loading_reach_the_overlays_rules(models, tmp_path):
     (mounted / "two" / "model.safetensors").rename(mounted / "one" / "model.safetensors")
     overlay = make_overlay(state, mounted, drafter, around(models))
     assert not (overlay.folder / "overlay.json").exists()
+
+
+def written(folder: Path, **config: object) -> DrafterRef:
+    """Give a drafter's folder another config."""
+    (folder / "config.json").write_text(json.dumps({**read_config(folder), **config}))
+    return DrafterRef(revision="r", version="v", path=str(folder))
+
+
+@pytest.mark.parametrize("nested", [{}, {"eagle_config": {LAYER_IDS: None}}, {"eagle_config": None}])
+def test_layer_ids_that_are_nowhere_else_are_moved_by_the_repair_that_was_judged(models, tmp_path, nested):
+    folder = make(tmp_path / "models", ["good"])["good"]
+    drafter = written(folder, **{LAYER_IDS: [2, 4, 5]}, **nested)
+    overlay = make_overlay(tmp_path / "state", tmp_path / "models", drafter, around(models))
+    assert read_config(overlay.folder)["eagle_config"] == {LAYER_IDS: [2, 4, 5]}
+    assert [one.code for one in overlay.report.repairs] == ["LayerIdsElsewhere"]
+    assert len(overlay.repairs) == 1
+    never = Preflight(mode=PreflightMode.WARN, repair=RepairMode.NEVER)
+    unmoved = make_overlay(tmp_path / "state", tmp_path / "models", drafter, around(models), never)
+    assert read_config(unmoved.folder) == read_config(folder)
+    assert "LayerIdsElsewhere" in {finding.code for finding in unmoved.report.findings}
+
+
+def test_a_config_is_written_as_it_was_judged(models, tmp_path):
+    folder = make(tmp_path / "models", ["good"])["good"]
+    config = read_config(folder)
+    drafter = written(folder, **{LAYER_IDS: "all", "transformers_version": "5"})
+    warn = Preflight(mode=PreflightMode.WARN)
+    overlay = make_overlay(tmp_path / "state", tmp_path / "models", drafter, around(models), warn)
+    assert read_config(overlay.folder) == {**config, LAYER_IDS: "all"}
+
+
+def test_a_drafters_folder_is_read_once(models, tmp_path, monkeypatch):
+    folder = make(tmp_path / "models", ["good"])["good"]
+    drafter, surroundings, opened = written(folder), around(models), []
+    read_whole = LocalFolder.read
+
+    def noted(self: LocalFolder, name: str, start: int, count: int) -> bytes:
+        opened.append((name, start))
+        return read_whole(self, name, start, count)
+
+    monkeypatch.setattr(LocalFolder, "read", noted)
+    make_overlay(tmp_path / "state", tmp_path / "models", drafter, surroundings)
+    assert ("config.json", 0) in opened
+    assert len(opened) == len(set(opened))

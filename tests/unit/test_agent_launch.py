@@ -8,7 +8,6 @@ from tests.unit.test_agent_plan import plan
 
 from specdec.engine.agent.ladder import RUNGS
 from specdec.engine.agent.launch import (
-    OWNED,
     Launch,
     LaunchRefusedError,
     Profile,
@@ -17,6 +16,7 @@ from specdec.engine.agent.launch import (
     render,
 )
 from specdec.engine.protocol import Drafting
+from specdec.preflight.arguments import OWNED
 
 CPU = Profile(
     version="0.5.23",
@@ -113,9 +113,9 @@ def test_the_agents_own_variables_are_withheld():
     assert not {"POD_UID", "STATE_DIR"} & set(environment)
 
 
-@pytest.mark.parametrize("name", sorted(OWNED))
+@pytest.mark.parametrize("name", sorted({*OWNED, "--model", "--speculative-draft-model"}))
 def test_arguments_of_the_agents_own_are_refused(name):
-    with pytest.raises(LaunchRefusedError, match=r"engine\.args"):
+    with pytest.raises(LaunchRefusedError, match="engine image of the operator's release"):
         rendered(name, "x")
     with pytest.raises(LaunchRefusedError):
         rendered(f"{name}=x")

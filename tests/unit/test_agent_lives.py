@@ -158,7 +158,7 @@ def test_an_end_is_told_to_the_kubelet_until_the_engine_serves_again(pod):
     failed = pod.wait(lambda status: status.failure is not None, 20, "Failed")
     assert (failed.failure.reason, failed.failure.ended) == ("OutOfMemory", "exit code 1")
     assert failed.failure.lines == (lines[1],)
-    assert failed.failure.message.endswith("lower --mem-fraction-static or the context length")
+    assert failed.failure.message.endswith("lower engine.memFractionStatic or engine.contextLength")
     told = pod.termination_message
     pod.wait_serving(30)
     assert told == "" or told.startswith(f"{failed.failure.at} OutOfMemory (exit code 1): ")

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer, unused_port
 
 from specdec.engine.agent.launch import Secrets
 from specdec.engine.agent.loopback_client import EngineUnreachableError, Loopback, OrderRefusedError
-from specdec.engine.loopback import Outcome, Report
+from specdec.engine.loopback import SECRET_HEADER, Outcome, Report
 
 NUMBER = 7
 State = Literal["working", "done", "refused"]
@@ -72,3 +74,27 @@ async def test_an_engine_without_a_socket_is_out_of_reach(tmp_path: Path):
     async with loopback(tmp_path) as client:
         with pytest.raises(EngineUnreachableError, match="gave no report"):
             await client.settled(NUMBER, seconds=5)
+
+
+@pytest.mark.parametrize("status", [200, 404])
+async def test_garbage_collection_is_frozen_once_with_the_secret(tmp_path: Path, status: int):
+    secrets: list[str] = []
+
+    async def frozen(request: web.Request) -> web.Response:
+        secrets.append(request.headers[SECRET_HEADER])
+        return web.Response(status=status)
+
+    app = web.Application()
+    app.router.add_post("/freeze_gc", frozen)
+    async with TestServer(app) as server:
+        client = Loopback(tmp_path, server.port or 0, Secrets(loopback="s", probe_prefix="p-"), "kimi")
+        await client.freeze_gc()
+        await client.close()
+    assert secrets == ["s"]
+
+
+async def test_an_engine_that_does_not_freeze_serves_all_the_same(tmp_path: Path, caplog):
+    client = Loopback(tmp_path, unused_port(), Secrets(loopback="s", probe_prefix="p-"), "kimi")
+    await client.freeze_gc()
+    await client.close()
+    assert "garbage collection goes on" in caplog.text

@@ -11,6 +11,8 @@ from safetensors.numpy import save_file
 from specdec.engine.agent import staging
 from specdec.engine.protocol import DrafterRef
 from specdec.preflight.checkpoint import CheckpointRefusedError
+from specdec.preflight.reading import read_drafter
+from specdec.preflight.source import LocalFolder
 
 
 @pytest.fixture
@@ -87,6 +89,57 @@ def test_follows_links_inside_the_folder(tmp_path, models, drafter):
     (source / "model.safetensors").symlink_to("..data/model.safetensors")
     overlay = staging.make_overlay(tmp_path / "state", models, drafter)
     assert (overlay.folder / "model.safetensors").readlink() == source / "..data" / "model.safetensors"
+
+
+def cached(claim: Path, weights: Path, *, cache: str, blobs: str) -> Path:
+    """Lay a drafter out as the hub's cache does: links of a snapshot, files elsewhere."""
+    snapshot, held = claim / cache / "snapshots" / "abc", claim / blobs
+    snapshot.mkdir(parents=True)
+    held.mkdir(parents=True, exist_ok=True)
+    for file in weights.iterdir():
+        shutil.copy(file, held / file.name)
+        (snapshot / file.name).symlink_to(os.path.relpath(held / file.name, snapshot))
+    return snapshot
+
+
+def test_a_snapshot_of_a_hub_cache_is_served_as_its_preflight_read_it(tmp_path, models, drafter):
+    snapshot = cached(
+        models / "claim", Path(drafter.path), cache="models--org--name", blobs="models--org--name/blobs"
+    )
+    assert read_drafter(LocalFolder(snapshot)).findings == []
+    overlay = staging.make_overlay(
+        tmp_path / "state", models, drafter.model_copy(update={"path": str(snapshot)})
+    )
+    held = models / "claim" / "models--org--name" / "blobs"
+    assert (overlay.folder / "model.safetensors").readlink() == held / "model.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("cache", "blobs"),
+    [
+        ("models--org--name", "models--org--other/blobs"),
+        ("models--org--name", "models--org--name/blobs-evil"),
+        ("models--org--name", "models--org--name"),
+        ("plain", "plain/blobs"),
+        ("", "blobs"),
+    ],
+)
+def test_no_link_leads_past_the_cache_of_its_own_model(tmp_path, models, drafter, cache, blobs):
+    # With no cache, the claim itself is called snapshots, and blobs is another claim.
+    snapshot = cached(models, Path(drafter.path), cache=cache, blobs=blobs)
+    found = {finding.code for finding in read_drafter(LocalFolder(snapshot)).findings}
+    assert found == {"LinkOutsideFolder"}
+    assert refusal(tmp_path, models, snapshot) == "LinkOutsideFolder"
+
+
+def test_blobs_that_are_a_link_open_nothing(tmp_path, models, drafter):
+    snapshot = cached(
+        models / "claim", Path(drafter.path), cache="models--org--name", blobs="models--org--name/blobs"
+    )
+    held = models / "claim" / "models--org--name" / "blobs"
+    held.rename(tmp_path / "elsewhere")
+    held.symlink_to(tmp_path / "elsewhere")
+    assert refusal(tmp_path, models, snapshot) == "LinkOutsideFolder"
 
 
 def test_refuses_what_is_missing(tmp_path, models):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from specdec.engine.plugin.load_record import LoadError, LoadRecord
+from specdec.engine.plugin.refusal import RefusedError
 from specdec.engine.plugin.strict_load import sentence, verdict
 
 QKV = "model.layers.0.self_attn.qkv_proj.weight"
@@ -91,6 +94,38 @@ def test_a_stumbling_loader_is_reported_with_the_tensor():
     with pytest.raises(LoadError, match=r"norm\.weight: sizes differ"):
         load()
     assert vars(parameter) == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "named"),
+    [
+        (
+            OSError(errno.EIO, "Input/output error", "/models/m/a.safetensors"),
+            "NotReadable",
+            "/models/m/a.saf",
+        ),
+        (OSError(errno.EIO, "Input/output error"), "NotReadable", "fc.weight"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "/models/m/a"), "FileMissing", "/models/m/a"),
+        (
+            RefusedError("FileTruncated", "a.safetensors ends inside fc.weight"),
+            "FileTruncated",
+            "ends inside",
+        ),
+        (ValueError("sizes differ"), "ShapeMismatch", "the drafter's tensor fc.weight: sizes differ"),
+    ],
+)
+def test_what_a_volume_did_is_not_laid_at_the_tensors_door(error: Exception, reason: str, named: str):
+    record = LoadRecord({}, {})
+
+    def read() -> Iterator[tuple[str, int]]:
+        yield "fc.weight", 1
+        raise error
+
+    with pytest.raises(LoadError) as caught, record.wrapped(print):
+        list(record.watch(read()))
+    refusal = caught.value.refused("ShapeMismatch")
+    assert refusal.reason == reason
+    assert named in refusal.message
 
 
 def test_a_loader_behind_a_property_is_recorded_and_put_back():

@@ -27,9 +27,9 @@ def test_tensors_are_renamed_and_left_out(tmp_path: Path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ([], "Unreadable"),
-        ({"renames": {}}, "Unreadable"),
-        ({"renames": 1, "transforms": {}, "drops": []}, "Unreadable"),
+        ([], "OverlayUnknown"),
+        ({"renames": {}}, "OverlayUnknown"),
+        ({"renames": 1, "transforms": {}, "drops": []}, "OverlayUnknown"),
         ({"renames": {}, "transforms": {"d2t": "rotate"}, "drops": []}, "OverlayUnknown"),
     ],
 )

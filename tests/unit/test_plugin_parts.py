@@ -12,11 +12,11 @@ import pytest
 
 from specdec.engine import loopback
 from specdec.engine.plugin import hooks, refusal, settings, shadow
-from specdec.engine.plugin.checkpoint import read_config, weight_files
+from specdec.engine.plugin.checkpoint import read_config, tensors, weight_files
 from specdec.engine.plugin.config_keys import differing_key, value_of
 from specdec.engine.plugin.embedding_capture import with_embedding
 from specdec.engine.plugin.hooks import Hook, Patch, PatchNotApplicableError
-from specdec.engine.protocol import Drafting
+from specdec.engine.protocol import NOT_THE_DRAFTERS, NOT_THERE, Drafting
 
 
 def test_configs_are_compared_key_by_key():
@@ -49,15 +49,31 @@ def test_an_index_decides_which_files_hold_tensors(tmp_path: Path):
     assert [path.name for path in weight_files(tmp_path)] == ["b.safetensors"]
 
 
-@pytest.mark.parametrize("content", [None, "{", "[]"])
-def test_an_unreadable_folder_is_refused(tmp_path: Path, content: str | None):
+@pytest.mark.parametrize(
+    ("content", "reason"), [(None, "ConfigMissing"), ("{", "ConfigMalformed"), ("[]", "ConfigMalformed")]
+)
+def test_a_folder_is_refused_for_what_the_preflight_would_say(
+    tmp_path: Path, content: str | None, reason: str
+):
     if content is not None:
         (tmp_path / "config.json").write_text(content)
     with pytest.raises(refusal.RefusedError) as refused:
         read_config(tmp_path)
-    assert refused.value.reason == "Unreadable"
-    with pytest.raises(refusal.RefusedError):
+    assert refused.value.reason == reason
+    with pytest.raises(refusal.RefusedError) as refused:
         weight_files(tmp_path)
+    assert refused.value.reason == "NoWeights"
+
+
+@pytest.mark.parametrize(
+    ("leads_to", "reason"), [("nowhere", "FileMissing"), ("x.safetensors", "NotReadable")]
+)
+def test_a_volumes_fault_keeps_its_name(tmp_path: Path, leads_to: str, reason: str):
+    (tmp_path / "x.safetensors").symlink_to(leads_to)
+    with pytest.raises(refusal.RefusedError) as refused:
+        list(tensors(tmp_path))
+    assert refused.value.reason == reason
+    assert reason in NOT_THE_DRAFTERS | NOT_THERE
 
 
 def test_without_an_agent_the_plugin_does_nothing():

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from specdec.preflight import digest
-from specdec.preflight.checkpoint import CheckpointRefusedError, read_checkpoint
-from specdec.preflight.overlay import LAYER_IDS, canonical, normalised
+from specdec.preflight import checkpoint, digest
+from specdec.preflight.overlay import canonical, read_by_engines
+from specdec.preflight.reading import read_drafter, shards
+from specdec.preflight.source import LocalFolder
 
 
 @pytest.fixture
@@ -22,16 +23,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 def refusal(folder: Path) -> str:
-    with pytest.raises(CheckpointRefusedError) as caught:
-        read_checkpoint(folder)
-    assert str(caught.value).count(". ") == 0, "one sentence"
-    return caught.value.reason
+    refused = checkpoint.refusal(read_drafter(LocalFolder(folder)))
+    assert refused is not None
+    assert str(refused).count(". ") == 0, "one sentence"
+    return refused.reason
 
 
 def test_a_sound_folder_is_its_config_and_its_files(folder):
-    found = read_checkpoint(folder)
+    found = read_drafter(LocalFolder(folder))
+    assert checkpoint.refusal(found) is None
     assert found.config == {"hidden_size": 2}
-    assert found.files == (folder / "model.safetensors",)
+    assert shards(found.files) == ["model.safetensors"]
 
 
 @pytest.mark.parametrize(
@@ -90,28 +92,20 @@ def test_refuses_what_is_missing(folder):
     assert refusal(folder / "nowhere") == "FileMissing"
 
 
-def test_refuses_code_from_the_drafters_folder():
-    with pytest.raises(CheckpointRefusedError) as caught:
-        normalised({"auto_map": {"AutoModel": "modeling.Evil"}})
-    assert caught.value.reason == "RemoteCode"
+@pytest.mark.parametrize("named", [{"AutoModel": "modeling.Evil"}, "modeling.Evil"])
+def test_refuses_code_from_the_drafters_folder(folder, named):
+    (folder / "config.json").write_text(json.dumps({"auto_map": named}))
+    assert refusal(folder) == "RemoteCode"
 
 
-def test_copies_top_level_layer_ids_to_where_they_are_read():
-    found = normalised({LAYER_IDS: [2, 4, 5]})
-    assert found.config["eagle_config"] == {LAYER_IDS: [2, 4, 5]}
-    assert len(found.repairs) == 1
-
-
-def test_leaves_nested_layer_ids_alone():
-    config = {LAYER_IDS: [1, 2, 3], "eagle_config": {LAYER_IDS: [2, 4, 5]}}
-    assert normalised(config).config == config
-    assert normalised(config).repairs == ()
+def test_a_map_that_names_no_code_is_left_out():
+    assert read_by_engines({"auto_map": {}, "hidden_size": 2}) == {"hidden_size": 2}
 
 
 def test_equal_configs_are_equal_bytes_whatever_tool_wrote_them():
     one = {"hidden_size": 2, "vocab_size": 4, "transformers_version": "4.57"}
     two = {"transformers_version": "5.19", "_name_or_path": "x", "vocab_size": 4, "hidden_size": 2}
-    assert canonical(normalised(one).config) == canonical(normalised(two).config)
+    assert canonical(read_by_engines(one)) == canonical(read_by_engines(two))
 
 
 def test_the_content_digest_covers_every_byte(folder):

@@ -30,6 +30,9 @@ PROBE_PREFIX = "SPECDEC_PROBE_PREFIX"
 DRAFTING = "SPECDEC_DRAFTING"
 """Environment variable: `On` or `Off`, the mode before the first batch."""
 
+BUSY = "Busy"
+"""Reason of a refused Stage: another drafter is being staged, so this one is ordered again."""
+
 START_REPORT = "load-report.json"
 """Name of the :class:`StartReport` below the run folder."""
 

@@ -51,12 +51,6 @@ class Phase(StrEnum):
     """The last start failed; `reason` and `message` say why; the agent tries again with backoff."""
 
 
-class Volume(Message):
-    """A claim that the pod mounts read-only below `/models/CLAIM`."""
-
-    claim: str
-
-
 class DrafterRef(Message):
     """One drafter version, as the pod sees it."""
 
@@ -203,6 +197,17 @@ class CandidateState(StrEnum):
     SWAPPED_BACK = "SwappedBack"
     """Served and left again: failed probe, rollback or dead-man switch."""
     PROMOTED = "Promoted"
+
+
+NOT_THERE = frozenset({"ConfigMissing", "FileMissing", "NoWeights", "PathOutsideModels"})
+"""Reasons for a folder, or a file in it, that isn't there: a claim may be late, or a path be wrong."""
+
+NOT_THE_DRAFTERS = frozenset({
+    "Busy", "ChangedWhileStaged", "DigestTimedOut", "EngineEnded", "EngineUnreachable", "InternalError", "NotConfirmed",
+    "NotReadable", "NotStaged", "OrderUnreadable", "OutOfMemory", "OverlayUnknown", "ProbeFailed: TooFewCalls",
+    "SwapBackRefused", "TensorsMoved", "VolumeHangs",
+})  # fmt: skip
+"""Reasons of an ended candidate or start that say nothing of the drafter: its volume, the engine or the agent failed."""
 
 
 class Candidate(Message):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from specdec.preflight import reading
@@ -13,7 +12,7 @@ from specdec.preflight.source import LocalFolder, UnreadableError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["CONFIG", "Checkpoint", "CheckpointRefusedError", "read_checkpoint", "read_config"]
+__all__ = ["CONFIG", "CheckpointRefusedError", "read_config", "refusal"]
 
 
 class CheckpointRefusedError(Exception):
@@ -29,31 +28,11 @@ class CheckpointRefusedError(Exception):
         return cls(error.code, str(error))
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """A drafter's folder whose config, index and headers hold what they promise."""
-
-    folder: Path
-    config: dict[str, Any]
-    files: tuple[Path, ...]
-    """The safetensors files, sorted by name."""
-
-
-def read_checkpoint(folder: Path) -> Checkpoint:
-    """Read a drafter's config and the headers of all its safetensors files.
-
-    Raises
-    ------
-    CheckpointRefusedError
-        The folder, its config or a header is missing, unreadable or malformed.
-    """
-    found = reading.read_drafter(LocalFolder(folder))
-    for finding in found.findings:
-        if finding.severity is Severity.ERROR:
-            raise CheckpointRefusedError(finding.code, finding.sentence)
-    return Checkpoint(
-        folder, found.config or {}, tuple(folder / name for name in reading.shards(found.files))
-    )
+def refusal(found: reading.Reading) -> CheckpointRefusedError | None:
+    """Say what keeps a folder that was read from being used: its config, index or a header; None if nothing does."""
+    blocking = (one for one in found.findings if one.severity is Severity.ERROR)
+    first = next(blocking, None)
+    return CheckpointRefusedError(first.code, first.sentence) if first else None
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def _move_ids(mended: Mended, config: dict[str, Any]) -> Mended:
         drafter is None
         or drafter.layout.speculators
         or not drafter.top_ids
-        or LAYER_IDS in drafter.eagle_config
+        or drafter.eagle_config.get(LAYER_IDS) is not None
     ):
         return mended
     eagle = {**drafter.eagle_config, LAYER_IDS: list(drafter.top_ids)}

@@ -85,7 +85,8 @@ class LocalFolder:
     def read(self, name: str, start: int, count: int) -> bytes:
         """Read a piece of a file whose link, if it is one, stays inside."""
         path = self.folder / name
-        self._inside(path)
+        if path.is_symlink():
+            followed(self.folder, path)
         try:
             # Without O_NONBLOCK a FIFO would hold the reader until somebody writes.
             with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -101,20 +102,29 @@ class LocalFolder:
         except OSError as error:
             raise unreadable(path, error) from error
 
-    def _inside(self, path: Path) -> None:
-        if not path.is_symlink():
-            return
-        # Unlike Path.resolve, this does not raise on a link to itself.
-        root, target = (Path(os.path.realpath(place)) for place in (self.folder, path))
-        # The hub's cache keeps files as snapshots/REVISION/NAME -> ../../blobs/SHA.
-        blobs = root.parent.parent / "blobs" if root.parent.name == "snapshots" else root
-        if not target.is_relative_to(root) and not target.is_relative_to(blobs):
-            raise UnreadableError(
-                "LinkOutsideFolder",
-                f"{path} leads to {target}",
-                "files inside the model's folder",
-                "copy the file into it",
-            )
+
+def followed(folder: Path, path: Path) -> Path:
+    """Follow a file's links to their end, which must lie in its folder or among the blobs of the same hub cache.
+
+    Raises
+    ------
+    UnreadableError
+        They lead elsewhere.
+    """
+    # Unlike Path.resolve, this does not raise on a link to itself.
+    root, target = (Path(os.path.realpath(place)) for place in (folder, path))
+    # huggingface_hub keeps files as models--ORG--NAME/snapshots/REVISION/FILE -> ../../blobs/SHA. Without the name, a
+    # claim that is called snapshots would open the one beside it.
+    cache = root.parent.parent
+    cached = root.parent.name == "snapshots" and cache.name.startswith("models--")
+    if not target.is_relative_to(root) and not (cached and target.is_relative_to(cache / "blobs")):
+        raise UnreadableError(
+            "LinkOutsideFolder",
+            f"{path} leads to {target}",
+            "files inside the model's folder",
+            "copy the file into it",
+        )
+    return target
 
 
 def _status(path: Path) -> os.stat_result | None:

@@ -1,6 +1,6 @@
 """The life of a candidate on this engine: staged, swapped in, probed, confirmed or taken back.
 
-One job at a time; a newer Swap, a Rollback or a Drain ends a wait of the job before it. The dead-man switch
+One job at a time; a newer Swap or a Rollback ends a wait of the job before it. The dead-man switch
 needs nobody: without a Confirm before the deadline, by the monotonic clock, the agent goes back home. *Home*
 is the drafter that this engine was started with or that was promoted since.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from specdec.engine.agent.board import LOAD_CHARACTERS, MESSAGE_CHARACTERS, shortened
@@ -38,7 +39,7 @@ from specdec.engine.protocol import (
 from specdec.preflight.checkpoint import CheckpointRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from specdec.engine.agent.board import Board
     from specdec.engine.agent.failures import Failure
@@ -140,16 +141,16 @@ class Candidacy:
             case Probe():
                 self._jobs.put(lambda: self._probe(command.id))
             case Drain():
-                pass
+                pass  # the pod leaves the Service; what serves goes on until its streams are done
 
-    def hold(self) -> float | None:
-        """Stop the dead-man switch while a Promote is being written down; returns what :meth:`release` takes."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Stop the dead-man switch while a Promote is being written down; only the Promote itself ends it."""
         deadline, self._jobs.deadline = self._jobs.deadline, None
-        return deadline
-
-    def release(self, deadline: float | None) -> None:
-        """Set the dead-man switch again: the Promote could not be written down."""
-        self._jobs.deadline = deadline
+        try:
+            yield
+        finally:
+            self._jobs.deadline = deadline
 
     async def run(self) -> None:
         """Do the jobs one after the other, and go back home when nobody confirms in time.

@@ -6,8 +6,9 @@ import re
 import signal
 from typing import TYPE_CHECKING
 
-from specdec.engine.agent.failures import Blame, Failure
+from specdec.engine.agent.failures import Blame, Failure, blamed
 from specdec.engine.agent.signatures import SIGNATURES
+from specdec.engine.protocol import NOT_THERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +29,7 @@ REPORT_BLAME = {
     "ConfigDiffers": Blame.DRAFTER,
     "DraftingStatesMissing": Blame.DRAFTER,
     "NotBesideDrafter": Blame.DRAFTER,
+    **{reason: blamed(reason) for reason in ("NotReadable", *NOT_THERE)},
 }
 """Refusals of the plugin that a start without the drafter does not meet."""
 

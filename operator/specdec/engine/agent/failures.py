@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from specdec.engine.protocol import FailureReport
+from specdec.engine.protocol import NOT_THE_DRAFTERS, NOT_THERE, FailureReport
 
 
 class Blame(StrEnum):
@@ -16,6 +16,17 @@ class Blame(StrEnum):
     SURROUNDINGS = "surroundings"
     """Nothing of the revision: a port, a network, the node's memory. Try the same again."""
     UNKNOWN = "unknown"
+
+
+CHANGED = "ChangedWhileStaged"
+"""Reason of a refusal that says nothing of the drafter: a copy was still under way."""
+
+
+def blamed(reason: str) -> Blame:
+    """Say whose fault it is that a drafter was refused; what a volume did may last, so it is not tried for ever."""
+    if reason == CHANGED:
+        return Blame.SURROUNDINGS
+    return Blame.UNKNOWN if reason in NOT_THE_DRAFTERS | NOT_THERE else Blame.DRAFTER
 
 
 @dataclass(frozen=True)
@@ -35,3 +46,16 @@ class Failure:
         return FailureReport(
             reason=self.reason, message=self.message, ended=self.ended, lines=self.lines, at=at
         )
+
+
+class StartFailedError(Exception):
+    """A start ended before it served."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def failed(reason: str, message: str, blame: Blame = Blame.SURROUNDINGS) -> StartFailedError:
+    """Say why a start failed."""
+    return StartFailedError(Failure(reason, message, blame))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -23,34 +25,39 @@ class Jobs:
 
     def __init__(self, when_due: Job, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self.deadline: float | None = None
+        self._deadline: float | None = None
         self._when_due = when_due
-        self._queue: asyncio.Queue[tuple[Job, bool]] = asyncio.Queue()
-        self._interrupt = asyncio.Event()
+        self._queue: deque[tuple[Job, bool]] = deque()
         self._interrupting = 0
         """Queued jobs that end the wait of the one before them."""
+        self._changed = asyncio.Event()
+        """Set by all that may end a wait."""
+
+    @property
+    def deadline(self) -> float | None:
+        """When the dead-man switch acts, by the clock; None while it is off. Whoever waits hears of a new one."""
+        return self._deadline
+
+    @deadline.setter
+    def deadline(self, deadline: float | None) -> None:
+        self._deadline = deadline
+        self._changed.set()
 
     def put(self, job: Job, *, interrupt: bool = False) -> None:
         """Queue a job; one that interrupts ends the wait of the running one."""
-        self._queue.put_nowait((job, interrupt))
-        if interrupt:
-            self._interrupting += 1
-            self._interrupt.set()
+        self._queue.append((job, interrupt))
+        self._interrupting += interrupt
+        self._changed.set()
 
     async def next(self) -> Job:
         """Wait for the next job; the deadline is one as well."""
-        while True:
-            try:
-                job, interrupting = await asyncio.wait_for(self._queue.get(), self.left())
-            except TimeoutError:
-                # It may have been moved while it was waited.
-                if self.left() != 0:
-                    continue
-                return self._when_due
-            self._interrupting -= interrupting
-            if not self._interrupting:
-                self._interrupt.clear()
-            return job
+        while self.left() != 0:
+            if self._queue:
+                job, interrupting = self._queue.popleft()
+                self._interrupting -= interrupting
+                return job
+            await self._change()
+        return self._when_due
 
     def left(self) -> float | None:
         """Seconds until the deadline; None without one."""
@@ -65,14 +72,20 @@ class Jobs:
             A newer command came, or the deadline; the work was cancelled.
         """
         task = asyncio.create_task(work)
-        newer = asyncio.create_task(self._interrupt.wait())
+        task.add_done_callback(lambda _: self._changed.set())
         try:
-            while not (task.done() or newer.done() or self.left() == 0):
-                await asyncio.wait({task, newer}, timeout=self.left(), return_when=asyncio.FIRST_COMPLETED)
+            while not (task.done() or self._interrupting or self.left() == 0):
+                await self._change()
             if task.done():
                 return task.result()
             raise SupersededError
         finally:
-            for waiting in (task, newer):
-                waiting.cancel()
-            await asyncio.gather(task, newer, return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _change(self) -> None:
+        """Wait until something may have changed, at most to the deadline."""
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.left()):
+                await self._changed.wait()

@@ -20,7 +20,7 @@ from specdec.preflight.checkpoint import CheckpointRefusedError
 from specdec.preflight.facts import Case, Declared, Target, drafter_of, mapping, target_of
 from specdec.preflight.loading import NOTHING, Overlay
 from specdec.preflight.preflight import Request, judge
-from specdec.preflight.reading import read_drafter, read_outline
+from specdec.preflight.reading import read_outline
 from specdec.preflight.source import LocalFolder
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from specdec.api.drafter import Layers
     from specdec.preflight.finding import Finding
     from specdec.preflight.preflight import Outcome
+    from specdec.preflight.reading import Reading
     from specdec.preflight.report import Report
 
 log = logging.getLogger("specdec.agent")
@@ -97,23 +98,20 @@ def survey(
 
 
 def judged(
-    folder: Path,
-    config: dict[str, Any],
-    around: Surroundings,
-    wish: Preflight = STANDARD,
-    layers: Layers | None = None,
+    reading: Reading, around: Surroundings, wish: Preflight = STANDARD, layers: Layers | None = None
 ) -> Judged:
-    """Judge a drafter's folder as the spec wishes, and repair its config where that touches no weight.
+    """Judge a drafter that was read as the spec wishes, and repair its config where that touches no weight.
 
     Raises
     ------
     PreflightRefusedError
         A finding of its own blocks it, and the spec says Enforce.
     """
+    config = reading.config or {}
     try:
-        outcome = examined(folder, around, wish, layers)
+        outcome = examined(reading, around, wish, layers)
     except Exception:
-        log.exception("the preflight failed on %s: it is served unjudged", folder)
+        log.exception("the preflight failed on %s: it is served unjudged", reading.source.label)
         return Judged(config)
     report = None if wish.mode is PreflightMode.OFF else outcome.report
     if report is not None and report.blocking and wish.mode is PreflightMode.ENFORCE:
@@ -133,9 +131,10 @@ def judged(
     )
 
 
-def examined(folder: Path, around: Surroundings, wish: Preflight, layers: Layers | None = None) -> Outcome:
-    """Run all checks on a drafter's folder; the report holds what the drafter adds to what is found without it."""
-    reading = read_drafter(LocalFolder(folder))
+def examined(
+    reading: Reading, around: Surroundings, wish: Preflight, layers: Layers | None = None
+) -> Outcome:
+    """Run all checks on what was read of a drafter; the report holds what it adds to what is found without it."""
     declared = layers.declared if layers else Declared()
     case = replace(_case(around), drafter=drafter_of(reading), declared=declared)
     request = Request(
@@ -149,7 +148,7 @@ def examined(folder: Path, around: Surroundings, wish: Preflight, layers: Layers
 
 def explained(
     refusal: CheckpointRefusedError,
-    folder: Path,
+    reading: Reading,
     around: Surroundings,
     wish: Preflight,
     layers: Layers | None,
@@ -158,9 +157,9 @@ def explained(
     if wish.mode is PreflightMode.OFF:
         return refusal
     try:
-        report = examined(folder, around, wish, layers).report
+        report = examined(reading, around, wish, layers).report
     except Exception:
-        log.exception("the preflight failed on %s", folder)
+        log.exception("the preflight failed on %s", reading.source.label)
         return refusal
     return PreflightRefusedError(refusal.reason, str(refusal), report) if report.blocking else refusal
 

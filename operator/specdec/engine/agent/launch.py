@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from specdec.engine import loopback
 from specdec.preflight.argument_table import known_arguments
+from specdec.preflight.arguments import OWNED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,15 +22,6 @@ if TYPE_CHECKING:
 ADAPTIVE_FILE = "adaptive.json"
 DEFAULTS = (("--max-running-requests", "48"), ("--decode-log-interval", "40"))
 """Rendered unless given. 48 is what SGLang sets by itself as soon as it drafts: on, off and none shall serve alike."""
-
-OWNED = frozenset({
-    "--model-path", "--model", "--host", "--port", "--served-model-name", "--enable-metrics", "--skip-server-warmup",
-    "--api-key", "--admin-api-key", "--tokenizer-worker-num", "--config", "--speculative-algorithm",
-    "--speculative-draft-model-path", "--speculative-draft-model", "--speculative-num-steps", "--speculative-eagle-topk",
-    "--speculative-num-draft-tokens", "--speculative-adaptive", "--speculative-adaptive-config",
-    "--speculative-draft-model-quantization", "--speculative-draft-kv-cache-dtype",
-})  # fmt: skip
-"""Arguments that only the agent renders."""
 
 WITHHELD = frozenset(
     {
@@ -172,7 +164,8 @@ def refuse_owned(arguments: tuple[str, ...]) -> None:
         owned = [own for own in OWNED if own == name or (own.startswith(name) and len(name) > len("--s"))]
         if owned:
             raise LaunchRefusedError(
-                f"the plan sets {name}, expected it to leave {min(owned)} to the agent: remove it from engine.args"
+                f"the plan sets {name}, expected it to leave {min(owned)} to the agent:"
+                " take an engine image of the operator's release"
             )
 
 

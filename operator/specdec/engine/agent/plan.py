@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 STATE_FILE = "state.json"
 
 
+class StateNotWrittenError(Exception):
+    """What the agent must not forget could not be written down."""
+
+
 class PlanUnreadableError(Exception):
     """The mounted plan is missing or malformed."""
 
@@ -82,8 +86,30 @@ def read_state(folder: Path) -> Obeyed | None:
 
 
 def write_state(folder: Path, state: Obeyed) -> None:
-    """Keep what the agent obeys, whole or not at all, also through a power cut."""
-    write_whole(folder / STATE_FILE, state.model_dump_json(by_alias=True).encode())
+    """Keep what the agent obeys, whole or not at all, also through a power cut.
+
+    Raises
+    ------
+    StateNotWrittenError
+        The pod's volume does not take it.
+    """
+    keep(folder / STATE_FILE, state.model_dump_json(by_alias=True).encode())
+
+
+def keep(path: Path, content: bytes) -> None:
+    """Write down what the next life of this pod needs.
+
+    Raises
+    ------
+    StateNotWrittenError
+        The pod's volume does not take it.
+    """
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise StateNotWrittenError(
+            f"the agent's state could not be written ({error}): see the pod's volume"
+        ) from error
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -19,7 +19,9 @@ from specdec.engine.agent.staging import inside
 from specdec.engine.protocol import LaunchPlan
 from specdec.preflight.checkpoint import CheckpointRefusedError
 from specdec.preflight.finding import Finding, Severity
+from specdec.preflight.reading import read_drafter
 from specdec.preflight.report import Report
+from specdec.preflight.source import LocalFolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +74,8 @@ def judged(settings: Settings, plan: LaunchPlan) -> Report:
             nothing, "NotJudged", Severity.UNKNOWN, f"the preflight failed on {plan.target_path} ({error!r})"
         )
     try:
-        return examined(inside(settings.models_dir, path), around, plan.preflight, layers).report
+        reading = read_drafter(LocalFolder(inside(settings.models_dir, path)))
+        return examined(reading, around, plan.preflight, layers).report
     except CheckpointRefusedError as refusal:
         return _with(nothing, refusal.reason, Severity.ERROR, str(refusal))
     except Exception as error:

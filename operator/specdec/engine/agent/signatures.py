@@ -31,7 +31,7 @@ def _signature(pattern: str, reason: str, blame: Blame, cause: str, advice: str)
 
 SIGNATURES = (
     _signature(r"error: (?:unrecognized arguments|argument .*|ambiguous option).*", "ArgumentRefused", Blame.SURROUNDINGS,
-               "this SGLang does not know the argument or its value", "change engine.args or the image"),
+               "this SGLang does not know the argument or its value", "correct the image's profile, or change engine.image"),
     _signature(r"Capture .*(?:graph|GRAPH) failed: .*", "GraphCaptureFailed", Blame.GRAPHS,
                "graphs of all batch sizes need more memory than is left", "the next start captures less"),
     _signature(r"captured \d+ (?:of|aux).*", "CaptureLayersMismatch", Blame.DRAFTER,
@@ -42,9 +42,9 @@ SIGNATURES = (
     _signature(r"(?:\[Errno 28\]|No space left on device).*", "NoSpaceLeft", Blame.SURROUNDINGS,
                "a volume of the pod is full", "enlarge the cache volume, or clear it"),
     _signature(r"Not enough memory\. Please try to increase --mem-fraction-static.*", "KvCacheTooSmall", Blame.SURROUNDINGS,
-               "the weights leave no room for the KV cache", "raise --mem-fraction-static, or take larger or more GPUs"),
+               "the weights leave no room for the KV cache", "raise engine.memFractionStatic, or take larger or more GPUs"),
     _signature(r"(?:CUDA out of memory|CUDA error: out of memory|OutOfMemoryError: ).*", "OutOfMemory", Blame.SURROUNDINGS,
-               "weights, KV cache and graphs exceed the GPU", "lower --mem-fraction-static or the context length"),
+               "weights, KV cache and graphs exceed the GPU", "lower engine.memFractionStatic or engine.contextLength"),
     _signature(r"(?:can't allocate memory|Cannot allocate memory|MemoryError\b).*", "HostOutOfMemory", Blame.SURROUNDINGS,
                "the pod's memory limit is below what loading takes", "raise engine.resources.limits.memory"),
     _signature(r"(?:address already in use|Address already in use|[Pp]ort \d+ is (?:already )?in use|Port is already in use"
@@ -68,13 +68,13 @@ SIGNATURES = (
                "an index left its tensor, as a wrong token map makes it", "look at what was swapped in last"),
     _signature(r"(?:EAGLE is not supported in (?:decode )?attention backend|backend can only be used with (?:non-)?MLA models"
                r"|Invalid attention backend|FlashAttention v3 Backend requires).*", "AttentionBackendUnsupported", Blame.DRAFTER,
-               "the attention backend can't run this drafter", "set --speculative-draft-attention-backend"),
+               "the attention backend can't run this drafter", "name another for it in the image's profile"),
     _signature(r"(?:Unknown quantization method|Invalid quantization method|Quantization method specified in the model config"
                r"|quantization method \S+ is not supported|is not supported for quantization).*", "QuantizationUnsupported",
-               Blame.SURROUNDINGS, "this SGLang or GPU lacks the checkpoint's quantisation", "change --quantization or the image"),
+               Blame.SURROUNDINGS, "this SGLang or GPU lacks the checkpoint's quantisation", "take another checkpoint, or change engine.image"),
     _signature(r"(?:Please (?:set|pass) (?:the (?:option|argument) )?`?trust_remote_code=True|contains custom code which must be"
                r"|requires you to execute the).*", "RemoteCodeNeeded", Blame.SURROUNDINGS,
-               "the target's config brings code of its own", "add --trust-remote-code to engine.args if you trust it"),
+               "the target's config brings code of its own", "set engine.trustRemoteCode if you trust it"),
     _signature(r"context_length \(\d+\) is greater than the derived context_length.*", "DraftContextTooShort",
                Blame.DRAFTER, "the drafter was trained for a shorter context", "lower engine.contextLength, or retrain it"),
     _signature(r"(?:Model architectures .* are not supported for now|Cannot find model module|does not recognize this architecture).*",

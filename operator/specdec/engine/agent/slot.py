@@ -10,7 +10,7 @@ from specdec.engine.agent.judging import STANDARD, PreflightRefusedError
 from specdec.engine.agent.loopback_client import OrderRefusedError
 from specdec.engine.agent.staging import content_digest, make_overlay, same_contents, unchanged
 from specdec.engine.agent.volumes import on_volume
-from specdec.engine.loopback import Commit, Stage, Steps
+from specdec.engine.loopback import BUSY, Commit, Stage, Steps
 from specdec.preflight.checkpoint import CheckpointRefusedError
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 STAGE_SECONDS = 300.0
 COMMIT_SECONDS = 30.0
+BUSY_SECONDS = 0.5
+"""How often a drafter is ordered again while the plugin stages another: its thread can't be stopped."""
 LINK_SECONDS = 30.0
 """Deadline for linking an overlay: a volume that takes longer hangs."""
 
@@ -61,13 +63,31 @@ async def link(
     try:
         return await on_volume(LINK_SECONDS, make_overlay, state, models, drafter, around, wish)
     except TimeoutError as error:
-        raise CheckpointRefusedError(
-            "VolumeHangs", f"{drafter.path} could not be read within {LINK_SECONDS:.0f} s: check the volume"
-        ) from error
+        raise _hangs(drafter) from error
     except OSError as error:
         raise CheckpointRefusedError(
             "NotReadable", f"staging {drafter.path} failed ({error}): check the volume"
         ) from error
+
+
+async def still(overlay: Overlay) -> None:
+    """Make sure, off the event loop, that a drafter's files are those that were read.
+
+    Raises
+    ------
+    CheckpointRefusedError
+        They changed, or the volume hangs.
+    """
+    try:
+        await on_volume(LINK_SECONDS, unchanged, overlay)
+    except TimeoutError as error:
+        raise _hangs(overlay.drafter) from error
+
+
+def _hangs(drafter: DrafterRef) -> CheckpointRefusedError:
+    return CheckpointRefusedError(
+        "VolumeHangs", f"{drafter.path} could not be read within {LINK_SECONDS:.0f} s: check the volume"
+    )
 
 
 class DrafterSlot:
@@ -124,7 +144,7 @@ class DrafterSlot:
         finally:
             digest.cancel()
             await asyncio.gather(digest, return_exceptions=True)
-        await asyncio.to_thread(unchanged, overlay)
+        await still(overlay)
         await asyncio.to_thread(same_contents, self._state, drafter, found)
         return Staged(overlay, found, outcome.number, described(outcome.message, overlay))
 
@@ -145,12 +165,29 @@ class DrafterSlot:
         return replace(home, number=(await self._stage(home.overlay)).number)
 
     async def _stage(self, overlay: Overlay) -> Outcome:
-        number = await self.loopback.order(
-            Stage(overlay=str(overlay.folder), revision=overlay.drafter.revision)
-        )
-        outcome = await self.loopback.settled(number, seconds=STAGE_SECONDS)
-        self._newest = (overlay.folder, number)
+        # Where this wait is cut off, the plugin stages on, and may let go of what was the newest.
+        newest, self._newest = self._newest, None
+        try:
+            outcome = await self._staged_in_turn(overlay)
+        except OrderRefusedError:
+            self._newest = newest
+            raise
+        self._newest = (overlay.folder, outcome.number)
         return outcome
+
+    async def _staged_in_turn(self, overlay: Overlay) -> Outcome:
+        """Stage once the plugin has done with a drafter that nobody waits for any more."""
+        order = Stage(overlay=str(overlay.folder), revision=overlay.drafter.revision)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + STAGE_SECONDS
+        while True:
+            number = await self.loopback.order(order)
+            try:
+                return await self.loopback.settled(number, seconds=STAGE_SECONDS)
+            except OrderRefusedError as refusal:
+                if refusal.reason != BUSY or loop.time() >= until:
+                    raise
+            await asyncio.sleep(BUSY_SECONDS)
 
     async def commit(self, staged: Staged) -> Outcome:
         """Make a staged drafter serve; one that is staged no longer is staged again.

@@ -17,13 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from specdec.engine.agent.failures import CHANGED
 from specdec.engine.agent.judging import STANDARD, Judged, explained, judged
-from specdec.engine.agent.plan import write_whole
-from specdec.preflight.checkpoint import CONFIG, CheckpointRefusedError, read_checkpoint
+from specdec.engine.agent.plan import keep, write_whole
+from specdec.preflight.checkpoint import CONFIG, CheckpointRefusedError, refusal
 from specdec.preflight.index import INDEX
 from specdec.preflight.loading import OVERLAY
-from specdec.preflight.overlay import canonical, normalised
-from specdec.preflight.preflight import RepairMode
+from specdec.preflight.overlay import canonical, read_by_engines
+from specdec.preflight.reading import read_drafter, shards
+from specdec.preflight.source import LocalFolder, UnreadableError, followed
 
 if TYPE_CHECKING:
     from specdec.api.preflight import Preflight
@@ -36,9 +38,6 @@ KEPT_DIGESTS = 64
 DIGEST_SECONDS = 600.0
 """Deadline for hashing one drafter: a few GB from a claim take well under a minute."""
 KILL_SECONDS = 2.0
-CHANGED = "ChangedWhileStaged"
-"""Reason of a refusal that says nothing of the drafter: a copy was still under way."""
-
 
 Stamps = tuple[tuple[str, int, int, int], ...]
 """Name, size, time of the last change in ns, and inode of each file of a folder."""
@@ -103,14 +102,11 @@ def make_overlay(
     """
     source = inside(models, drafter.path)
     stamps = stamped(source)
-    mends = wish.repair is RepairMode.AUTO
-    try:
-        checkpoint = read_checkpoint(source)
-    except CheckpointRefusedError as refusal:
-        raise explained(refusal, source, around, wish, drafter.layers) if around else refusal from refusal
-    config = normalised(checkpoint.config, repair=mends)
-    found = judged(source, config.config, around, wish, drafter.layers) if around else Judged(config.config)
-    links = {file.name: _within(source, file) for file in checkpoint.files}
+    read = read_drafter(LocalFolder(source))
+    if (refused := refusal(read)) is not None:
+        raise explained(refused, read, around, wish, drafter.layers) if around else refused
+    found = judged(read, around, wish, drafter.layers) if around else Judged(read.config or {})
+    links = {name: _within(source, source / name) for name in shards(read.files)}
     if (source / INDEX).exists():
         links[INDEX] = _within(source, source / INDEX)
     _within(source, source / CONFIG)
@@ -127,11 +123,9 @@ def make_overlay(
         draft.replace(folder / link)
     if not found.rules.empty:
         write_whole(folder / OVERLAY, canonical(found.rules.to_json()))
-    written = normalised(found.config, repair=mends)
-    write_whole(folder / CONFIG, canonical(written.config))
-    repairs = found.repairs or config.repairs
+    write_whole(folder / CONFIG, canonical(read_by_engines(found.config)))
     environment = frozenset(found.environment.items())
-    return Overlay(folder, source, drafter, repairs, found.arguments, environment, found.report, stamps)
+    return Overlay(folder, source, drafter, found.repairs, found.arguments, environment, found.report, stamps)
 
 
 def stamped(folder: Path) -> Stamps:
@@ -173,13 +167,10 @@ def unchanged(overlay: Overlay) -> None:
 
 
 def _within(source: Path, file: Path) -> Path:
-    target = _real(file)
-    if not target.is_relative_to(source):
-        raise CheckpointRefusedError(
-            "LinkOutsideFolder",
-            f"{file} leads to {target}, outside of the drafter's folder: copy the file into it",
-        )
-    return target
+    try:
+        return followed(source, file)
+    except UnreadableError as error:
+        raise CheckpointRefusedError.of(error) from error
 
 
 async def content_digest(overlay: Overlay) -> str:
@@ -220,6 +211,8 @@ def same_contents(state: Path, drafter: DrafterRef, digest: str) -> None:
     ------
     CheckpointRefusedError
         The folder was changed under its path.
+    StateNotWrittenError
+        A first digest could not be written down.
     """
     path = state / DIGESTS_FILE
     try:
@@ -230,7 +223,7 @@ def same_contents(state: Path, drafter: DrafterRef, digest: str) -> None:
     first = known.get(key)
     if first is None:
         known[key] = digest
-        write_whole(path, json.dumps(dict(list(known.items())[-KEPT_DIGESTS:])).encode())
+        keep(path, json.dumps(dict(list(known.items())[-KEPT_DIGESTS:])).encode())
     elif first != digest:
         raise CheckpointRefusedError(
             "DigestChanged",

@@ -20,7 +20,7 @@ from specdec.engine.agent.board import LOAD_CHARACTERS, shortened
 from specdec.engine.agent.candidacy import DEAD, Candidacy
 from specdec.engine.agent.child import Child
 from specdec.engine.agent.diagnosis import diagnose, telling
-from specdec.engine.agent.failures import Blame, Failure
+from specdec.engine.agent.failures import Blame, Failure, StartFailedError, blamed, failed
 from specdec.engine.agent.judging import PreflightRefusedError, Surroundings, survey
 from specdec.engine.agent.ladder import RUNGS, Attempt
 from specdec.engine.agent.launch import (
@@ -36,14 +36,14 @@ from specdec.engine.agent.loopback_client import EngineUnreachableError, Loopbac
 from specdec.engine.agent.oom import oom_kills
 from specdec.engine.agent.orphans import end_strays
 from specdec.engine.agent.prompts import LONGEST_PROMPT, PROMPTS, given
-from specdec.engine.agent.slot import DrafterSlot, Staged, described, link
-from specdec.engine.agent.staging import CHANGED, content_digest, inside, same_contents, unchanged
+from specdec.engine.agent.slot import DrafterSlot, Staged, described, link, still
+from specdec.engine.agent.staging import content_digest, inside, same_contents
 from specdec.engine.agent.times import now_text
 from specdec.engine.agent.volumes import on_volume
 from specdec.engine.agent.warmup import Baseline, noting
 from specdec.engine.loopback import START_REPORT, Report, StartReport
 from specdec.engine.plugin import DRAFTER_PATCHES, PATCHES
-from specdec.engine.protocol import Drafting, LaunchPlan, Phase
+from specdec.engine.protocol import NOT_THERE, Drafting, LaunchPlan, Phase
 from specdec.preflight.arguments import Arguments, parsed
 from specdec.preflight.checkpoint import CheckpointRefusedError
 from specdec.preflight.digest import header_digest
@@ -64,20 +64,11 @@ Result = TypeVar("Result")
 
 TARGET_SECONDS = 120.0
 """Deadline for reading the target's headers."""
-NOT_THERE = frozenset({"FileMissing", "ConfigMissing", "NoWeights", "PathOutsideModels"})
 WATCH_SECONDS = 0.05
 LAST_WORDS_SECONDS = 3.0
 """A dying SGLang drops its connections before its exit and its last lines are known."""
 BOOT = re.compile("[0-9a-f]{8}")
 """Name of one start and of its folder below the run folder."""
-
-
-class StartFailedError(Exception):
-    """A start ended before it served."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
 
 
 @dataclass(frozen=True)
@@ -135,6 +126,7 @@ class Start:
         report = await self._unless_ended(child, self._until_up(child, loopback))
         self._refuse_unpatched(report)
         finding = await self._unless_ended(child, self._warm_up(loopback, report))
+        await self._unless_ended(child, loopback.freeze_gc())
         candidacy = await self._unless_ended(child, self._candidacy(loopback, finding))
         self._say_serving(finding, why_not)
         return Running(child, loopback, candidacy)
@@ -151,6 +143,10 @@ class Start:
             raise failed(
                 "TargetVolumeHangs",
                 f"{self.plan.target_path} could not be read within {TARGET_SECONDS:.0f} s: check the volume",
+            ) from error
+        except OSError as error:
+            raise failed(
+                "TargetNotReadable", f"{self.plan.target_path} can't be read ({error}): check the volume"
             ) from error
         self.board.change(target_digest=found, message="staging the drafter")
 
@@ -178,7 +174,7 @@ class Start:
         except CheckpointRefusedError as refusal:
             if isinstance(refusal, PreflightRefusedError):
                 self.board.judged(refusal.report, drafter.revision, wish)
-            return Failure(refusal.reason, str(refusal), Blame.DRAFTER)
+            return Failure(refusal.reason, str(refusal), blamed(refusal.reason))
         if self._overlay.report is not None:
             self.board.judged(self._overlay.report, drafter.revision, wish)
         for repair in self._overlay.repairs:
@@ -304,11 +300,10 @@ class Start:
             return None
         try:
             found = await digest
-            await asyncio.to_thread(unchanged, overlay)
+            await still(overlay)
             await asyncio.to_thread(same_contents, self.settings.state_dir, overlay.drafter, found)
         except CheckpointRefusedError as refusal:
-            blame = Blame.SURROUNDINGS if refusal.reason == CHANGED else Blame.DRAFTER
-            raise failed(refusal.reason, str(refusal), blame) from refusal
+            raise failed(refusal.reason, str(refusal), blamed(refusal.reason)) from refusal
         load = shortened(described(self._load, overlay), LOAD_CHARACTERS)
         self.board.change(revision=overlay.drafter.revision, digest=found, load=load)
         slot = DrafterSlot(
@@ -369,11 +364,6 @@ class Start:
             await self.child.stop()
 
 
-def failed(reason: str, message: str, blame: Blame = Blame.SURROUNDINGS) -> StartFailedError:
-    """Say why a start failed."""
-    return StartFailedError(Failure(reason, message, blame))
-
-
 def stalled(mark: Mark, idle: float) -> StartFailedError:
     """Say that a start makes no progress; stuck graph capture takes the next rung."""
     blame = Blame.GRAPHS if mark.phase is Phase.CAPTURING_GRAPHS else Blame.UNKNOWN
@@ -385,10 +375,21 @@ def stalled(mark: Mark, idle: float) -> StartFailedError:
 
 
 def _prepare(run_dir: Path, launch: Launch) -> None:
-    """Make the new run folder and drop those of earlier starts."""
-    run_dir.parent.mkdir(parents=True, exist_ok=True)
-    for old in run_dir.parent.iterdir():
-        if BOOT.fullmatch(old.name):
-            shutil.rmtree(old, ignore_errors=True)
-    run_dir.mkdir(mode=0o700)
-    (run_dir / ADAPTIVE_FILE).write_text(launch.adaptive)
+    """Make the new run folder and drop those of earlier starts.
+
+    Raises
+    ------
+    StartFailedError
+        The pod's volume does not take it.
+    """
+    try:
+        run_dir.parent.mkdir(parents=True, exist_ok=True)
+        for old in run_dir.parent.iterdir():
+            if BOOT.fullmatch(old.name):
+                shutil.rmtree(old, ignore_errors=True)
+        run_dir.mkdir(mode=0o700)
+        (run_dir / ADAPTIVE_FILE).write_text(launch.adaptive)
+    except OSError as error:
+        raise failed(
+            "RunFolderNotWritten", f"{run_dir} could not be written ({error}): see the pod's volume"
+        ) from error

@@ -12,12 +12,12 @@ from specdec.engine.agent import plan as plans
 from specdec.engine.agent import termination
 from specdec.engine.agent.candidacy import gone
 from specdec.engine.agent.commands import TAKEN, Fence, refused, stale
-from specdec.engine.agent.failures import Blame, Failure
+from specdec.engine.agent.failures import Blame, Failure, StartFailedError
 from specdec.engine.agent.ladder import Attempt, after_failure
 from specdec.engine.agent.launch import LaunchRefusedError, read_profile
 from specdec.engine.agent.loopback_client import EngineUnreachableError, watch
 from specdec.engine.agent.orphans import reap
-from specdec.engine.agent.start import Running, Start, StartFailedError
+from specdec.engine.agent.start import Running, Start
 from specdec.engine.agent.times import now_text
 from specdec.engine.protocol import Answer, Command, Drain, Phase, Promote, SetDrafting
 
@@ -73,8 +73,14 @@ class Supervisor:
             except (plans.PlanUnreadableError, LaunchRefusedError) as error:
                 failure = Failure("PlanUnreadable", str(error), Blame.SURROUNDINGS)
                 attempt = after_failure(attempt, failure, platform="")
+            except plans.StateNotWrittenError as error:
+                failure = Failure("StateNotWritten", str(error), Blame.SURROUNDINGS)
+                attempt = after_failure(attempt, failure, platform="")
             except OSError as error:
-                failure = Failure("StateNotWritten", _unwritten(error), Blame.SURROUNDINGS)
+                log.exception("a start failed on this machine")
+                failure = Failure(
+                    "NotStarted", f"the start failed ({error}): see the log", Blame.SURROUNDINGS
+                )
                 attempt = after_failure(attempt, failure, platform="")
             self._say_failed(failure)
             why_not = None if attempt.with_drafter else why_not or failure
@@ -177,8 +183,8 @@ class Supervisor:
                 continue
             try:
                 await self._adopt(plan)
-            except OSError as error:
-                log.warning("a newer plan waits for the next start: %s", _unwritten(error))
+            except plans.StateNotWrittenError as error:
+                log.warning("a newer plan waits for the next start: %s", error)
 
     async def _adopt(self, plan: LaunchPlan) -> None:
         async with self._commands:
@@ -201,13 +207,12 @@ class Supervisor:
                 return answer
             running = self._running
             candidacy = running.candidacy if running else None
-            held = candidacy.hold() if candidacy and isinstance(envelope.command, Promote) else None
+            promotes = isinstance(envelope.command, Promote)
             try:
-                await self._keep(self._moved(envelope))
-            except OSError as error:
-                if candidacy and held is not None:
-                    candidacy.release(held)
-                return refused("StateNotWritten", _unwritten(error))
+                with candidacy.held() if candidacy and promotes else contextlib.nullcontext():
+                    await self._keep(self._moved(envelope))
+            except plans.StateNotWrittenError as error:
+                return refused("StateNotWritten", str(error))
             self._fence.remember(envelope, body_hash)
             self._begin(envelope.command)
             return TAKEN
@@ -281,12 +286,18 @@ class Supervisor:
             return
         await asyncio.sleep(LINGER_SECONDS)
         seconds = self.plan.drain_seconds if self.plan else 0
-        with contextlib.suppress(TimeoutError, EngineUnreachableError):
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while (left := (await running.loopback.report()).in_flight) and running.child.running:
-                    self.board.change(message=f"waiting for {left} requests in flight")
+                while running.child.running and (left := await _left(running)):
+                    self.board.change(message=f"waiting for {left} in flight")
                     await asyncio.sleep(DRAIN_POLL_SECONDS)
 
 
-def _unwritten(error: OSError) -> str:
-    return f"the agent's state could not be written ({error}): see the pod's volume"
+async def _left(running: Running) -> str:
+    """Say how many users' requests an engine has; "" only if it says itself that it has none."""
+    try:
+        count = (await running.loopback.report()).in_flight
+    except EngineUnreachableError:
+        # Long batches keep a scheduler from answering, and users' streams are what they decode.
+        return "requests"
+    return f"{count} requests" if count else ""

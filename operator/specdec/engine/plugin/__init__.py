@@ -30,7 +30,7 @@ What the plugin answers
   exists as soon as the scheduler is about to serve, after weights and graphs. `Report.patches` must hold all
   of :data:`PATCHES` (:data:`DRAFTER_PATCHES` only when the engine drafts), else the agent fails the start.
 - `RUN_DIR/load-report.json` (`loopback.StartReport`): written after the drafter's load, and again by
-  anything of ours that refuses the start (`reason` not empty: LoadFailed, TensorsNotConsumed,
+  anything of ours that refuses the start (`reason` not empty: LoadFailed, NotReadable, TensorsNotConsumed,
   ParametersNotFed, DraftingStatesMissing, PatchNotApplicable, Unsupported). The process then exits with the same sentence in its log.
 - Orders: write `RUN_DIR/commands/N.json` (one `loopback.Order`, N rising), then `POST /set_internal_state`
   with the header `x-specdec-secret` and the body `{"server_args": {"specdec_command": N}}`. It answers

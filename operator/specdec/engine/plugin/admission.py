@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from specdec.engine.plugin.hooks import Hook
+from specdec.engine.plugin.load import waiting
 from specdec.engine.plugin.state import Engine, engine
 
 SEPARATOR = "|specdec="
@@ -31,7 +32,7 @@ def stamp_request(original: Any, request: Any, *args: Any, **kwargs: Any) -> Non
 def restamp_waiting(state: Engine) -> None:
     """After a commit: what waits has no KV in memory and will be prefilled under the new drafter."""
     scheduler = state.scheduler
-    for request in [*scheduler.waiting_queue, *scheduler.grammar_manager.grammar_queue]:
+    for request in waiting(scheduler):
         if request is scheduler.chunked_req:
             continue
         _rename(state, request)

@@ -36,7 +36,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         return read_checked(folder)
     except CheckpointRefusedError as error:
-        raise RefusedError("Unreadable", str(error)) from error
+        raise RefusedError(error.reason, str(error)) from error
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -49,11 +49,12 @@ def weight_files(folder: Path) -> list[Path]:
     """
     names = _indexed(folder) or sorted(path.name for path in folder.glob("*.safetensors"))
     if not names:
-        raise RefusedError("Unreadable", f"{folder} holds no safetensors file, expected at least one")
+        raise RefusedError("NoWeights", f"{folder} holds no safetensors file, expected at least one")
     outside = [name for name in names if Path(name).name != name]
     if outside:
         raise RefusedError(
-            "Unreadable", f"{INDEX} leads to {outside[0]}, expected files of its own folder: export it anew"
+            "LinkOutsideFolder",
+            f"{INDEX} leads to {outside[0]}, expected files of its own folder: export it anew",
         )
     return [folder / name for name in names]
 
@@ -65,7 +66,7 @@ def _indexed(folder: Path) -> list[str]:
     try:
         return sorted(read_index(source, name, size).counts)
     except UnreadableError as error:
-        raise RefusedError("Unreadable", str(error)) from error
+        raise RefusedError(error.code, str(error)) from error
 
 
 def tensors(folder: Path) -> Iterator[tuple[str, Any]]:
@@ -82,7 +83,7 @@ def tensors(folder: Path) -> Iterator[tuple[str, Any]]:
             for entry in read_header(source, name, size, DRAFTER).entries:
                 yield entry.name, _tensor(source.folder / name, entry)
         except UnreadableError as error:
-            raise RefusedError("Unreadable", str(error)) from error
+            raise RefusedError(error.code, str(error)) from error
 
 
 def _place(path: Path) -> tuple[LocalFolder, str, int]:
@@ -91,7 +92,13 @@ def _place(path: Path) -> tuple[LocalFolder, str, int]:
     try:
         return LocalFolder(real.parent), real.name, real.stat().st_size
     except OSError as error:
-        raise RefusedError("Unreadable", str(unreadable(path, error))) from error
+        raise lost(path, error) from error
+
+
+def lost(path: Path, error: OSError) -> RefusedError:
+    """Say that a file could not be read: its volume's doing, or nothing is there."""
+    why = unreadable(path, error)
+    return RefusedError(why.code, str(why))
 
 
 def _tensor(path: Path, entry: Entry) -> Any:
@@ -100,7 +107,7 @@ def _tensor(path: Path, entry: Entry) -> Any:
     kind = getattr(torch, TYPES.get(entry.dtype, ""), None)
     if kind is None:
         raise RefusedError(
-            "Unreadable", f"tensor {entry.name} has type {entry.dtype}, expected one of {', '.join(TYPES)}"
+            "DtypeDiffers", f"tensor {entry.name} has type {entry.dtype}, expected one of {', '.join(TYPES)}"
         )
     content = torch.empty(entry.end - entry.start, dtype=torch.uint8)
     try:

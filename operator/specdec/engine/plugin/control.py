@@ -47,7 +47,7 @@ def obey(state: Engine, number: int) -> None:
     else:
         problem = "another rank could not read the order"
     if not all_agree(state.scheduler, agreed=order is not None):
-        state.note(Outcome(number=number, state="refused", reason="Unreadable", message=problem))
+        state.note(Outcome(number=number, state="refused", reason="OrderUnreadable", message=problem))
         return
     try:
         outcome = _carry_out(state, number, order)
@@ -75,7 +75,7 @@ def _carry_out(state: Engine, number: int, order: Stage | Commit | Steps | None)
             drafting.set_steps(state, order.steps, warm=order.warm)
             return Outcome(number=number, state="done")
         case None:
-            raise RefusedError("Unreadable", f"order {number} can't be read")
+            raise RefusedError("OrderUnreadable", f"order {number} can't be read")
 
 
 def _read(state: Engine, number: int) -> Stage | Commit | Steps:

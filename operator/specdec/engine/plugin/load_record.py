@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from specdec.engine.loopback import LoadReport
 from specdec.engine.plugin.allowed import FUSED, UNFED_PARAMETERS, UNUSED_TENSORS, Allowed
+from specdec.engine.plugin.checkpoint import lost
+from specdec.engine.plugin.refusal import RefusedError
 
 Parameters = dict[str, Any]
 
@@ -18,6 +21,16 @@ class LoadError(Exception):
     def __init__(self, tensor: str, cause: BaseException) -> None:
         super().__init__(f"{tensor}: {cause}" if tensor else str(cause))
         self.tensor = tensor
+
+    def refused(self, otherwise: str) -> RefusedError:
+        """What stands in the way: what reading found, the volume, or else the tensor, for that reason."""
+        match self.__cause__:
+            case RefusedError() as found:
+                return found
+            case OSError() as error:
+                return lost(Path(error.filename or self.tensor), error)
+            case _:
+                return RefusedError(otherwise, f"the drafter's tensor {self}")
 
 
 class LoadRecord:

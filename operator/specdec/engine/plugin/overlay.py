@@ -50,7 +50,7 @@ def read_rules(folder: Path) -> Overlay:
     except FileNotFoundError:
         return NOTHING
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RefusedError("Unreadable", f"{path} holds no rules of the preflight: {error!r}") from error
+        raise RefusedError("OverlayUnknown", f"{path} holds no rules of the preflight: {error!r}") from error
     unknown = sorted(set(rules.transforms.values()) - TRANSFORMS.keys())
     if unknown:
         raise RefusedError(

@@ -75,9 +75,7 @@ def _fill(made: shadow.Shadow, model: Any, folder: Path) -> LoadReport:
         with record.wrapped(exact):
             type(model).load_weights(made.view, record.watch(_of_dtypes(model, folder, dtypes)))
     except LoadError as error:
-        if isinstance(error.__cause__, RefusedError):
-            raise error.__cause__ from error
-        raise RefusedError("ShapeMismatch", f"the drafter's tensor {error}") from error
+        raise error.refused("ShapeMismatch") from error
     return record.report(made.view)
 
 

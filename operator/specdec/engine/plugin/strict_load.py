@@ -54,7 +54,8 @@ def load_strictly(original: Any, model: Any, weights: Any, target_device: Any) -
     try:
         answer = original(model, weights, target_device)
     except LoadError as error:
-        refuse_start(run_dir, "LoadFailed", f"the drafter's tensor {error}")
+        refusal = error.refused("LoadFailed")
+        refuse_start(run_dir, refusal.reason, refusal.message)
     finally:
         del model.load_weights
     state.load = record.report(model)

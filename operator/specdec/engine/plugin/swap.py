@@ -21,7 +21,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
-from specdec.engine.loopback import Commit, Outcome, Stage
+from specdec.engine.loopback import BUSY, Commit, Outcome, Stage
 from specdec.engine.plugin import admission, derived, shadow
 from specdec.engine.plugin.hooks import Patch
 from specdec.engine.plugin.load import in_flight
@@ -108,7 +108,7 @@ class Stages:
             if not self._free and len(self._staged) == KEPT:
                 self._free.append(self._staged.popitem(last=False)[1].buffer)
             if not self._free:
-                raise RefusedError("Busy", "another drafter is being staged")
+                raise RefusedError(BUSY, "another drafter is being staged")
             return self._free.pop()
 
     def _stage(self, state: Engine, serving: Serving, buffer: Any, number: int, order: Stage) -> None:

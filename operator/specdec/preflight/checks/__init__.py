@@ -18,5 +18,3 @@ CHECKS: tuple[Check, ...] = (
     *engine.CHECKS, *architecture.CHECKS, *weights.CHECKS, *vocabulary.CHECKS, *layers.CHECKS, *norms.CHECKS,
     *context.CHECKS, *arguments.CHECKS,
 )  # fmt: skip
-
-BY_CODE = {check.code: check for check in CHECKS}

@@ -169,7 +169,7 @@ def tree_needs_other_backend(case: Case) -> Fault | None:
 
 @check(
     symptom="ValueError: trtllm_mla backend can only be used with MLA models.",
-    mend="Pass --speculative-draft-attention-backend, for example trtllm_mha.",
+    mend="Let the image's profile pass --speculative-draft-attention-backend, for example trtllm_mha.",
     source="SGLang layers/attention/attention_registry.py; sgl-project/sglang#23490",
 )
 def draft_backend_inherited(case: Case) -> Fault | None:
@@ -183,7 +183,7 @@ def draft_backend_inherited(case: Case) -> Fault | None:
     return Fault(
         f"the drafter is not MLA and would run on {own or backend}",
         "a backend for plain attention",
-        "pass --speculative-draft-attention-backend trtllm_mha (or flashinfer, triton)",
+        "let the image's profile pass --speculative-draft-attention-backend trtllm_mha (or flashinfer, triton)",
     )
 
 

@@ -33,7 +33,7 @@ def layer_ids_elsewhere(case: Case) -> Fault | None:
     if case.drafter is None or case.drafter.layout.speculators:
         return None
     top = case.drafter.top_ids
-    if not top or LAYER_IDS in case.drafter.eagle_config:
+    if not top or case.drafter.eagle_config.get(LAYER_IDS) is not None:
         return None
     layers = target_layers(case)
     default = f"; it would capture {list(default_boundaries(layers))}" if layers else ""
@@ -72,7 +72,7 @@ def layer_ids_absent(case: Case) -> Fault | None:
         return None
     if case.drafter.layout in {Layout.SPECULATORS_OLD, Layout.SPECFORGE} or case.drafter.top_ids is not None:
         return None
-    if LAYER_IDS in case.drafter.eagle_config:
+    if case.drafter.eagle_config.get(LAYER_IDS) is not None:
         return None
     layers = target_layers(case)
     guess = str(list(default_boundaries(layers))) if layers else "its default"
@@ -92,7 +92,8 @@ def layer_ids_malformed(case: Case) -> Fault | None:
     """The ids are no rising list of different whole numbers."""
     if case.drafter is None:
         return None
-    value = case.drafter.eagle_config.get(LAYER_IDS, case.drafter.config.get(LAYER_IDS))
+    value = case.drafter.eagle_config.get(LAYER_IDS)
+    value = case.drafter.config.get(LAYER_IDS) if value is None else value
     if value is None:
         return None
     ids = (
