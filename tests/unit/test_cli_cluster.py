@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import copyreg
 import json
 import re
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 import yaml
@@ -20,10 +18,6 @@ from specdec.controller.kube import ForbiddenError, KubeError
 from specdec.resources.labels import PREFLIGHT
 
 GOLDEN = Path(__file__).parents[1] / "data" / "cli"
-
-
-# The judge's state is frozen in mapping proxies, which copy.deepcopy does not know by itself.
-copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)))
 
 
 @pytest.fixture(scope="module")
