@@ -13,7 +13,7 @@ from tests.support.paths import ROOT
 
 from specdec.cli.main import specdec
 
-PAGES = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BENCHMARKS = ROOT / "docs" / "benchmarks.md"
 VALUES = yaml.safe_load((ROOT / "charts/specdec-operator/values.yaml").read_text())
 
@@ -24,7 +24,7 @@ def test_links_lead_somewhere(page: Path):
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_of_the_cli_are_commands_with_such_options(page: Path):
     for verb, words in re.findall(r"kubectl specdec ([a-z]+)([^\n`|;&#)]*)", page.read_text()):
         command = specdec.get_command(click.Context(specdec), verb)
