@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self
 
+from tests.support.merge import merged
 from tests.support.scenario_agent import Model
-from tests.support.scenario_cluster import FakeCluster, merged
+from tests.support.scenario_cluster import FakeCluster
 
 from specdec.api.conditions import ConditionType, find
 from specdec.engine.protocol import Command, Counters, Rollback, Swap

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from tests.support.merge import merged
 from tests.support.scenario_agent import FakeAgent, Model, judged
 
 from specdec.api.v1alpha1 import SpecDecodeServer, SpecDecodeServerStatus
@@ -309,16 +310,3 @@ class FakeCluster:
             heard_at=at,
         )
         return replace(view, **pod.trouble)
-
-
-def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Merge as a JSON merge patch does."""
-    result = dict(old)
-    for key, value in new.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, dict) and isinstance(result.get(key), dict):
-            result[key] = merged(result[key], value)
-        else:
-            result[key] = value
-    return result
