@@ -14,6 +14,8 @@ from pathlib import Path
 BUILD = Path(__file__).parents[1] / "build"
 PARTS = ("--frozen", "--all-extras", "--no-dev")
 AUDIT_SECONDS = 120
+FINDINGS = 1
+UNREACHED = "error sending request for url"
 UV = os.environ.get("UV", "uv")
 """`uv run` names itself to what it runs."""
 
@@ -33,9 +35,22 @@ def audit(path: Path, *options: str) -> str:
         path.write_text(f"no answer from the database of advisories within {AUDIT_SECONDS} s\n")
         return "not audited: the database of advisories did not answer"
     path.write_text(done.stdout + done.stderr)
-    if done.returncode == 0:
+    return outcome(done.returncode, done.stderr, path.name)
+
+
+def outcome(code: int, errors: str, report: str) -> str:
+    """Say what uv's exit code and words come to.
+
+    uv 0.13 ends with 1 where it has findings and with 2 where it could not look.
+    """
+    if code == 0:
         return "nothing is known against the locked packages"
-    return f"there are findings, or the database of advisories is out of reach: see {path.name}"
+    if code == FINDINGS:
+        return f"there are findings: see {report}"
+    if UNREACHED in errors:
+        return f"not audited: the database of advisories is out of reach: see {report}"
+    (first, *_) = [*errors.splitlines(), "uv said nothing"]
+    return f"not audited: {first.removeprefix('error: ')} (exit code {code})"
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,11 +19,11 @@ from specdec.controller.kube import ForbiddenError, Kube
 
 HOME = "specdec-system"
 SERVED = "team-a"
-INSTALLS: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "cluster-wide": (render(EXAMPLE_VALUES), ""),
-    "namespaced": (render(EXAMPLE_VALUES, {"namespaces": [SERVED, "team-b"]}), SERVED),
+INSTALLS: dict[str, tuple[dict[str, Any], str]] = {
+    "cluster-wide": ({}, ""),
+    "namespaced": ({"namespaces": [SERVED, "team-b"]}, SERVED),
 }
-"""Rendered manifests, and the namespace that lists and watches are for."""
+"""Values on top of the example's, and the namespace that lists and watches are for."""
 OWN = {LEASE: lease.NAME, SECRET: keys.NAME}
 """Objects in the operator's own namespace."""
 STATUS = "status"
@@ -34,8 +35,13 @@ NEEDS = [
 METHODS = {"create": "create", "replace": "update", "delete": "delete", "get": "get", "list": "list"}
 
 
+@functools.cache
+def rendered(install: str) -> list[dict[str, Any]]:
+    return render(EXAMPLE_VALUES, INSTALLS[install][0])
+
+
 def given(install: str) -> list[Grant]:
-    return grants(INSTALLS[install][0], "specdec-operator")
+    return grants(rendered(install), "specdec-operator")
 
 
 async def ask(kube: Kube, kind: Kind, verb: str, where: str) -> None:
@@ -201,16 +207,15 @@ def test_requests_of_other_kinds_are_those_that_are_known():
     }
 
 
-ROLES = [
-    *of_kind(INSTALLS["cluster-wide"][0], "ClusterRole"),
-    *of_kind(INSTALLS["cluster-wide"][0], "Role"),
-    *of_kind(INSTALLS["namespaced"][0], "Role"),
-    *of_kind(render(files.DATA / "chart" / "everything.input.yaml"), "ClusterRole"),
-]
-
-
 def test_no_role_holds_a_wildcard_or_a_way_to_more_rights():
-    every = {triple for role in ROLES for rule in role["rules"] for triple in triples(rule)}
+    everything = render(files.DATA / "chart" / "everything.input.yaml")
+    roles = [
+        *of_kind(rendered("cluster-wide"), "ClusterRole"),
+        *of_kind(rendered("cluster-wide"), "Role"),
+        *of_kind(rendered("namespaced"), "Role"),
+        *of_kind(everything, "ClusterRole"),
+    ]
+    every = {triple for role in roles for rule in role["rules"] for triple in triples(rule)}
     assert not [triple for triple in every if "*" in triple]
     assert not {verb for _, _, verb in every} & {"bind", "escalate", "impersonate"}
     assert not [
@@ -222,7 +227,7 @@ def test_no_role_holds_a_wildcard_or_a_way_to_more_rights():
 
 def test_secrets_are_one_secret_in_the_operators_own_namespace():
     for install in INSTALLS:
-        for role in [item for item in INSTALLS[install][0] if item["kind"] in ("ClusterRole", "Role")]:
+        for role in [item for item in rendered(install) if item["kind"] in ("ClusterRole", "Role")]:
             for rule in [rule for rule in role["rules"] if "secrets" in rule["resources"]]:
                 assert role["metadata"]["namespace"] == HOME
                 assert rule["verbs"] == ["create"] or rule["resourceNames"] == [keys.NAME]

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from tests.support.kubectl import KubectlError, apply, kubectl
+from tests.support.merge import merged
 from tests.support.paths import ROOT
-from tests.support.servers import apply_server, merge
+from tests.support.servers import apply_server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 
@@ -118,7 +119,7 @@ INVALID: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 
 def over(spec: dict[str, Any], **metadata: str) -> dict[str, Any]:
-    return merge(MINIMAL, {"spec": spec, "metadata": metadata})
+    return merged(MINIMAL, {"spec": spec, "metadata": metadata})
 
 
 @pytest.mark.parametrize("case", VALID)

@@ -1,7 +1,8 @@
 """`python -m tests.faults`: every fault point, ten thousand transitions, a thousand pauses and sixteen
 pathologies of the metrics, into build/bench/nightly.json.
 
-`--part K/N` takes every Nth of each; whoever runs the last of N parts has the whole in nightly.json as well.
+`--part K/N` takes every Nth of each; whoever runs the last of N parts has the whole in nightly.json as well. Parts of
+another state of the code are not added to it: theirs has to be run again.
 `--seconds S` ends after about that long; what was left out is not counted.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import hashlib
 import json
 import logging
 import multiprocessing
@@ -17,14 +19,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from tests.faults import pathologies, pauses, points, transitions
 from tests.faults.network import Channel, Place
 from tests.faults.stories import STORIES
+from tests.support.paths import ROOT
 
-FOLDER = Path(__file__).parents[2] / "build" / "bench"
+FOLDER = ROOT / "build" / "bench"
+SOURCES = ("operator", "tests/faults", "tests/support")
 STEPS = 10_000
 STEPS_A_RUN = 20
 PAUSES = 1_000
@@ -110,7 +113,7 @@ def main() -> int:
     words.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
     given = words.parse_args()
     part, parts = (int(word) for word in given.part.split("/"))
-    begun = time.time()
+    begun, state = time.time(), code()
     shares = [begun + given.seconds * share for share in (0.5, 0.65, 1.0)]
     told, paused, walks = (
         [(story.name, part - 1, parts, shares[0]) for story in STORIES],
@@ -127,7 +130,7 @@ def main() -> int:
             ),
         }
     summary = summed(result, time.time() - begun)
-    return written(summary, part, parts)
+    return written(summary, part, parts, state)
 
 
 def summed(result: dict[str, list[Row]], seconds: float) -> Summary:
@@ -152,13 +155,23 @@ def together(one: Summary, other: Summary) -> Summary:
     }
 
 
-def written(summary: Summary, part: int, parts: int) -> int:
+def code() -> str:
+    """State of the code that a part was run on: of the operator, and of what tells the stories."""
+    sources = [path for room in SOURCES for path in sorted((ROOT / room).rglob("*.py"))]
+    return hashlib.sha256(
+        b"".join(hashlib.sha256(path.read_bytes()).digest() for path in sources)
+    ).hexdigest()
+
+
+def written(summary: Summary, part: int, parts: int, state: str) -> int:
     """Keep and print what was run, and all parts together once they are there; says 1 where something was wrong."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     files = [FOLDER / f"nightly-{number}-of-{parts}.json" for number in range(1, parts + 1)]
-    files[part - 1].write_text(json.dumps(summary, indent=1) + "\n")
-    if all(path.exists() for path in files):
-        summary = functools.reduce(together, (json.loads(path.read_text()) for path in files))
+    files[part - 1].write_text(json.dumps({"code": state, "summary": summary}, indent=1) + "\n")
+    kept = [json.loads(path.read_text()) for path in files if path.exists()]
+    found = [each["summary"] for each in kept if each.get("code") == state]
+    if len(found) == parts:
+        summary = functools.reduce(together, found)
         (FOLDER / "nightly.json").write_text(json.dumps(summary, indent=1) + "\n")
         for path in files:
             path.unlink()

@@ -33,6 +33,7 @@ def drawn(seed: int) -> Pause:
 
 def trial(of: Reference, pause: Pause) -> list[str]:
     """Tell a story with a pause and a second operator; returns what was wrong."""
+    random.seed(1)  # the spread of back-off
     world = of.beginning.copied(Network())
     clockwork.run(_told(world, of, pause), world.server.now + 20)
     assert world.process is not None

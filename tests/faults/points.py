@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from dataclasses import dataclass, field
 
@@ -102,9 +103,10 @@ def told(story: Story, beginning: World, place: Place | None) -> tuple[World, bo
     return world, rested
 
 
-def reference(story: Story, seed: int = 1) -> Reference:
-    """Tell a story without faults."""
-    beginning = begun(story, seed)
+@functools.cache
+def reference(story: Story) -> Reference:
+    """Tell a story without faults, once in a process: whoever goes on does so from a copy of its beginning."""
+    beginning = begun(story)
     world, rested = told(story, beginning, None)
     if not rested:
         raise AssertionError(
@@ -120,6 +122,15 @@ def _swaps(world: World) -> int:
     return sum(len(pod.swapped_in) for pod in world.engines.values())
 
 
+def writes(of: Reference, words: str) -> list[int]:
+    """Numbers of a story's writes whose label begins so."""
+    return [
+        number
+        for (channel, number), label in sorted(of.labels.items())
+        if channel is Channel.WRITE and label.startswith(words)
+    ]
+
+
 def places(of: Reference) -> list[Place]:
     """Every place where a fault can be put into a story."""
     return [
@@ -131,9 +142,11 @@ def places(of: Reference) -> list[Place]:
 
 
 def outcome(of: Reference, place: Place) -> Outcome:
-    """Tell a story with one fault and compare."""
+    """Tell a story with one fault and compare; a fault that was not met has shown nothing."""
     world, rested = told(of.story, of.beginning, place)
     wrong = differences(of.end, essence(world))
+    if not world.network.met:
+        wrong.append("the fault was not met")
     if not rested:
         wrong.append(f"not at rest after {LONGEST_SECONDS:.0f} s: {world.network.changes[-4:]}")
     if _swaps(world) > of.swaps + 1:

@@ -13,8 +13,8 @@ from tests.faults.apiserver import ApiServer
 from tests.faults.engines import EnginePod
 from tests.faults.network import Network
 from tests.faults.process import Process
+from tests.support.merge import merged
 from tests.support.scenario_agent import Model
-from tests.support.scenario_cluster import merged
 
 from specdec.controller.kinds import SPEC_DECODE_SERVER
 from specdec.controller.observe import REQUEST

@@ -76,7 +76,7 @@ class Watch:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.on_rejected: dict[str, float] = defaultdict(float)
-        self.taken = {name: len(pod.agent.taken) for name, pod in scenario.cluster.pods.items()}
+        self.told = len(scenario.cluster.told)
         self.swapped: dict[tuple[str, str], float] = {}
         self.plans = len(scenario.cluster.plans)
 
@@ -113,13 +113,12 @@ class Watch:
 
     def _no_flapping(self) -> None:
         cluster = self.scenario.cluster
-        for pod in cluster.pods.values():
-            fresh, self.taken[pod.uid] = pod.agent.taken[self.taken.get(pod.uid, 0) :], len(pod.agent.taken)
-            for command in fresh:
-                if isinstance(command, Swap):
-                    key = (pod.uid, command.drafter.revision)
-                    assert cluster.now - self.swapped.get(key, 0.0) >= RETRY_SECONDS, command
-                    self.swapped[key] = cluster.now
+        fresh, self.told = cluster.told[self.told :], len(cluster.told)
+        for uid, command in fresh:
+            if isinstance(command, Swap):
+                key = (uid, command.drafter.revision)
+                assert cluster.now - self.swapped.get(key, 0.0) >= RETRY_SECONDS, command
+                self.swapped[key] = cluster.now
 
 
 def told(scenario: Scenario, story: list[tuple[str, int]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.servers import merge
+from tests.support.merge import merged
 
 Spec = dict[str, Any]
 
@@ -209,4 +209,4 @@ HARMLESS: dict[str, Spec] = {
 
 def server(spec: Spec) -> dict[str, Any]:
     """A server with those fields."""
-    return merge(MINIMAL, {"spec": spec})
+    return merged(MINIMAL, {"spec": spec})

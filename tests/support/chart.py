@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.support.paths import ROOT
+from tests.support.paths import CACHE, ROOT
 
 CHART = ROOT / "charts" / "specdec-operator"
 EXAMPLE = ROOT / "examples" / "operator.yaml"
@@ -22,7 +21,7 @@ PLAIN: dict[str, Any] = {
     "admissionPolicy": {"enabled": False},
 }
 """What the example leaves out: it is the least that an operator needs."""
-BIN = Path(os.environ.get("SPECDEC_CACHE") or Path.home() / ".cache" / "specdec") / "bin"
+BIN = CACHE / "bin"
 
 HEAD = """\
 # The operator, plainly: kubectl apply -f crds/specdecodeservers.yaml -f examples/operator.yaml

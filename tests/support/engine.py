@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.models import NAMES, kimi, make, tower
+from tests.support.paths import CACHE
 from tests.support.ports import free_ports
 
 from specdec.engine import loopback
@@ -34,7 +35,6 @@ from specdec.engine.protocol import Counters, Drafting
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
-CACHE = Path(os.environ.get("SPECDEC_CACHE", "~/.cache/specdec")).expanduser()
 PROFILE = ROOT / "images" / "engine-cpu" / "engine.json"
 PYTHON = CACHE / "engine" / "bin" / "python"
 

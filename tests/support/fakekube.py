@@ -5,11 +5,13 @@ It stands in where time is virtual or faults are made on purpose; the real one i
 
 from __future__ import annotations
 
-import copy
 import itertools
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
+
+from tests.support.merge import merged
+from tests.support.serversideapply import applied, copied
 
 from specdec.controller.kinds import KINDS, Kind
 from specdec.controller.kube import ConflictError, KubeError
@@ -22,6 +24,8 @@ class FakeKube:
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], Manifest] = {}
+        self.applied: dict[tuple[str, str, str], Manifest] = {}
+        """What was applied last, by object."""
         self.writes: list[tuple[str, str, str]] = []
         """Verb, kind (with subresource) and name of every write that changed something or failed."""
         self.failures: dict[str, KubeError] = {}
@@ -33,18 +37,18 @@ class FakeKube:
 
     def add(self, manifest: Manifest) -> Manifest:
         """Put an object there without counting a write."""
-        stored = self._stamped(copy.deepcopy(manifest))
+        stored = self._stamped(copied(manifest))
         self.objects[_address(stored)] = stored
-        return copy.deepcopy(stored)
+        return copied(stored)
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        return copy.deepcopy(self.objects.get((kind.kind, namespace, name)))
+        return copied(self.objects.get((kind.kind, namespace, name)))
 
     async def list(
         self, kind: Kind, namespace: str = "", label: str = "", fields: str = ""
     ) -> list[Manifest]:
         return [
-            copy.deepcopy(item)
+            copied(item)
             for (of, where, _), item in self.objects.items()
             if of == kind.kind and namespace in ("", where) and _labelled(item, label) and _fits(item, fields)
         ]
@@ -64,7 +68,7 @@ class FakeKube:
     ) -> Manifest:
         if dry_run:
             self._fail("dry-run", kind)
-            return copy.deepcopy(manifest)
+            return copied(manifest)
         self._write("create", manifest)
         if _address(manifest) in self.objects:
             raise ConflictError("exists already", 409)
@@ -75,7 +79,7 @@ class FakeKube:
     ) -> Manifest:
         if dry_run:
             self._fail("dry-run", kind)
-            return copy.deepcopy(manifest)
+            return copied(manifest)
         self._write("update", manifest)
         live = self.objects[_address(manifest)]
         if manifest["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
@@ -88,13 +92,12 @@ class FakeKube:
         wanted = manifest["metadata"].get("resourceVersion")
         if live is not None and wanted and wanted != live["metadata"]["resourceVersion"]:
             raise ConflictError("changed since", 409)
-        base = copy.deepcopy(live or {})
-        merged = (
-            {**base, "status": manifest["status"]} if subresource == "status" else _merged(base, manifest)
-        )
-        if live is not None and merged == live:
-            return copy.deepcopy(live)
-        return self.add(merged)
+        if subresource == "status":
+            made = {**copied(live or {}), "status": manifest["status"]}
+        else:
+            made = applied(live, self.applied.get(_address(manifest), {}), manifest)
+            self.applied[_address(manifest)] = copied(manifest)
+        return copied(live) if made == live else self.add(made)
 
     async def merge(self, kind: Kind, namespace: str, name: str, changes: Manifest) -> Manifest:
         self.writes.append(("merge", kind.kind, name))
@@ -102,12 +105,12 @@ class FakeKube:
         live = self.objects.get((kind.kind, namespace, name))
         if live is None:
             raise KubeError(f"patch {kind.plural} {name}: not found", 404)
-        return self.add(_merge_patched(live, changes))
+        return self.add(merged(live, changes))
 
     async def proxied(self, kind: Kind, namespace: str, name: str, path: str) -> Manifest:
         if (name, path) not in self.served:
             raise KubeError(f"get {kind.plural}/proxy {name}: no answer", 503)
-        return copy.deepcopy(self.served[name, path])
+        return copied(self.served[name, path])
 
     async def close(self) -> None:
         self.closed = True
@@ -123,6 +126,7 @@ class FakeKube:
         live = self.objects.get((kind.kind, namespace, name))
         if live is not None and live["metadata"]["uid"] == uid:
             del self.objects[kind.kind, namespace, name]
+            self.applied.pop((kind.kind, namespace, name), None)
 
     def _write(self, verb: str, manifest: Manifest, subresource: str = "") -> None:
         kind = KINDS[manifest["kind"]].kind
@@ -143,24 +147,6 @@ class FakeKube:
 def _address(manifest: Manifest) -> tuple[str, str, str]:
     metadata = manifest["metadata"]
     return manifest["kind"], metadata["namespace"], metadata["name"]
-
-
-def _merged(base: Any, over: Any) -> Any:
-    if not isinstance(base, dict) or not isinstance(over, dict):
-        return copy.deepcopy(over)
-    return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}
-
-
-def _merge_patched(base: Manifest, over: Manifest) -> Manifest:
-    """Merge as RFC 7386 says: null removes a key."""
-    out = dict(base)
-    for key, value in over.items():
-        if value is None:
-            out.pop(key, None)
-        else:
-            standing = out.get(key) or {}
-            out[key] = _merge_patched(standing, value) if isinstance(value, dict) else value
-    return out
 
 
 def _labelled(item: Manifest, selector: str) -> bool:

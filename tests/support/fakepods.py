@@ -50,15 +50,13 @@ class FakePods:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Take pods in as they come, and let their agents and users live."""
-        async with contextlib.AsyncExitStack() as sites:
-            task = asyncio.create_task(self._go_on(sites))
+        # If they fail, so does whoever waits for something from them, at once.
+        async with contextlib.AsyncExitStack() as sites, asyncio.TaskGroup() as group:
+            task = group.create_task(self._go_on(sites))
             try:
                 yield
-                if task.done():
-                    task.result()
             finally:
                 task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
 
     async def _go_on(self, sites: contextlib.AsyncExitStack) -> None:
         while True:

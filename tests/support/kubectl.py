@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-CACHE = Path(os.environ.get("SPECDEC_CACHE", Path.home() / ".cache" / "specdec"))
+from tests.support.paths import CACHE
+
 KUBECONFIG = CACHE / "kubeconfig"
 KUBECTL = CACHE / "bin" / "kubectl"
 

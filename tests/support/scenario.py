@@ -7,12 +7,15 @@ scenario.then.active("v2").rollout("Idle")
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self
 
+from tests.support.merge import merged
 from tests.support.scenario_agent import Model
-from tests.support.scenario_cluster import FakeCluster, merged
+from tests.support.scenario_cluster import FakeCluster
 
 from specdec.api.conditions import ConditionType, find
 from specdec.engine.protocol import Command, Counters, Rollback, Swap
@@ -169,10 +172,10 @@ class Then(Sentence):
     """What must hold."""
 
     def serves(self, version: str, *, pods: int | None = None) -> Self:
-        """Users' requests are answered with this drafter on all pods, or on so many."""
+        """Users' requests are answered with this drafter on all pods, one at least, or on so many."""
         served = [pod.agent.paths.get(pod.agent.serving, "") for pod in self.cluster.pods.values()]
         count = sum(path == f"{FOLDER}/{version}" for path in served)
-        assert count == (len(served) if pods is None else pods), served
+        assert count == (max(len(served), 1) if pods is None else pods), served
         return self
 
     def active(self, version: str) -> Self:
@@ -235,8 +238,8 @@ class Then(Sentence):
         return self
 
     def told(self, verb: type[Command]) -> list[Command]:
-        """All commands of a kind that pods took."""
-        return [c for pod in self.cluster.pods.values() for c in pod.agent.taken if isinstance(c, verb)]
+        """All commands of a kind that pods took, also those that are gone."""
+        return [command for _, command in self.cluster.told if isinstance(command, verb)]
 
     def pods_made(self, count: int) -> Self:
         """So many pods were made since the beginning: none was restarted for nothing."""
@@ -246,16 +249,22 @@ class Then(Sentence):
     def quiet(self, seconds: float = 120.0) -> Self:
         """Nothing is written or told any more, whatever time passes."""
         writes, plans = self.cluster.status_writes, len(self.cluster.plans)
+        objects = len(self.cluster.object_writes)
         self.cluster.run(seconds)
         assert self.cluster.status_writes == writes, self.cluster.status
+        assert not self.cluster.object_writes[objects:], self.cluster.object_writes[objects:]
         later = self.cluster.plans[plans:]
         assert later
         assert not [p for p in later if p.commands or p.deletions or p.events]
         return self
 
 
+# The judge's state is frozen in mapping proxies, which copy.deepcopy does not know by itself.
+copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)))
+
+
 class Scenario:
-    """One server's story."""
+    """One server's story; `copy.deepcopy` makes two of it that go on apart."""
 
     def __init__(self, seed: int = 1) -> None:
         metadata = {"name": "kimi", "namespace": "llm", "uid": "uid-0", "generation": 1}

@@ -119,7 +119,6 @@ class FakeAgent:
     deadline: float | None = None
     due: float = 0.0
     """When the phase or the candidate's state moves on."""
-    taken: list[Command] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.due = self.now + START_SECONDS
@@ -208,7 +207,6 @@ class FakeAgent:
 
     def take(self, command: Command, assignment: int) -> None:
         """Do what the operator says."""
-        self.taken.append(command)
         self.assignment = max(self.assignment, assignment)
         match command:
             case Swap():

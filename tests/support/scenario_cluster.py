@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from tests.support.merge import merged
 from tests.support.scenario_agent import FakeAgent, Model, judged
 
 from specdec.api.v1alpha1 import SpecDecodeServer, SpecDecodeServerStatus
 from specdec.controller.status import essence, rendered
-from specdec.engine.protocol import LaunchPlan, Phase
+from specdec.engine.protocol import Command, LaunchPlan, Phase
 from specdec.resources import launch_plan_of, revision_record
 from specdec.resources.labels import RESTART_HASH
 from specdec.resources.preflight import KEPT_SECONDS
@@ -44,7 +46,6 @@ class FakePod:
     restart_hash: str
     agent: FakeAgent
     was_ready: bool = False
-    ends_at: float | None = None
     silent_since: float | None = None
     heard: Any = None
     trouble: dict[str, str] = field(default_factory=dict)
@@ -97,6 +98,10 @@ class FakeCluster:
     """When each event was posted."""
     plans: list[Plan] = field(default_factory=list)
     status_writes: int = 0
+    object_writes: list[tuple[str, str]] = field(default_factory=list)
+    """Kind and name of each object that was applied and differed from what stood."""
+    told: list[tuple[str, Command]] = field(default_factory=list)
+    """Commands that pods took, by the pod's UID: also of pods that are gone."""
     judge: Judge = field(default_factory=Judge)
     made: int = 0
     owed: float = 0.0
@@ -209,16 +214,20 @@ class FakeCluster:
         for number, order in enumerate(made.commands, 1):
             pod = self.pods.get(order.pod)
             if pod is not None and pod.silent_since is None:
-                yield partial(pod.agent.take, order.command, floor + number)
+                yield partial(self._ordered, pod, order.command, floor + number)
         for item in made.deletions:
             yield partial(self._deleted, item)
         fresh = SpecDecodeServerStatus.model_validate_json(made.status.model_dump_json(by_alias=True))
         if fresh != self.status:
-            yield partial(self._told, fresh)
+            yield partial(self._written, fresh)
         if made.events:
             yield partial(self._posted, made.events)
 
-    def _told(self, fresh: SpecDecodeServerStatus) -> None:
+    def _ordered(self, pod: FakePod, command: Command, assignment: int) -> None:
+        self.told.append((pod.uid, command))
+        pod.agent.take(command, assignment)
+
+    def _written(self, fresh: SpecDecodeServerStatus) -> None:
         # Figures alone move with the traffic; the writer lets them wait.
         self.status_writes += essence(rendered(fresh)) != essence(rendered(self.status))
         self.status = fresh
@@ -236,7 +245,8 @@ class FakeCluster:
             del self.pods[pod.name]
 
     def _applied(self, key: tuple[str, str], manifest: dict[str, Any]) -> None:
-        self.applied[key] = manifest
+        self.object_writes.append(key)
+        self.applied[key] = copy.deepcopy(manifest)
         match manifest["kind"]:
             case "ConfigMap":
                 self.launch_plan = launch_plan_of(manifest)
@@ -300,16 +310,3 @@ class FakeCluster:
             heard_at=at,
         )
         return replace(view, **pod.trouble)
-
-
-def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Merge as a JSON merge patch does."""
-    result = dict(old)
-    for key, value in new.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, dict) and isinstance(result.get(key), dict):
-            result[key] = merged(result[key], value)
-        else:
-            result[key] = value
-    return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.support.scenario_cluster import merged
+from tests.support.merge import merged
 
 from specdec.acceptance.verdict import Judgement, Verdict
 from specdec.api.v1alpha1 import RevisionStatus, SpecDecodeServer, SpecDecodeServerStatus

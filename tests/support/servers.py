@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from tests.support.kubectl import KubectlError, apply, get, items, kubectl, wait_condition
+from tests.support.merge import merged
 
 Object = dict[str, Any]
 
@@ -29,21 +30,8 @@ def server(namespace: str, drafter: str, version: str, /, *, name: str = "kimi",
         "apiVersion": "specdec.dev/v1alpha1",
         "kind": "SpecDecodeServer",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": merge(default, spec),
+        "spec": merged(default, spec),
     }
-
-
-def merge(base: Object, over: Object) -> Object:
-    """Merge one tree over another; None removes a key."""
-    out = dict(base)
-    for key, value in over.items():
-        if value is None:
-            out.pop(key, None)
-        elif isinstance(value, dict) and isinstance(out.get(key), dict):
-            out[key] = merge(out[key], value)
-        else:
-            out[key] = value
-    return out
 
 
 def apply_server(manifest: Object, *args: str) -> str:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.support.golden import Recorded, recorded
 from tests.unit.test_agent_plan import plan
 
 from specdec.engine.agent.ladder import RUNGS
@@ -18,13 +19,13 @@ from specdec.engine.agent.launch import (
 from specdec.engine.protocol import Drafting
 from specdec.preflight.arguments import OWNED
 
+__all__ = ["recorded"]
 CPU = Profile(
     version="0.5.23",
     platform="cpu",
     args=("--device", "cpu", "--attention-backend", "intel_amx"),
     env={"OMP_NUM_THREADS": "1"},
 )
-GOLDEN = Path(__file__).parents[1] / "data" / "agent" / "launch.json"
 
 
 def rendered(*arguments: str, drafter: bool = True, rung: int = 0, profile: Profile = CPU) -> Launch:
@@ -46,18 +47,14 @@ def after(launch: Launch, name: str) -> str:
     return launch.argv[launch.argv.index(name) + 1]
 
 
-def test_the_whole_command_line_is_as_reviewed(request):
+def test_the_whole_command_line_is_as_reviewed(recorded: Recorded):
     launch = rendered("--context-length", "8192", "--trust-remote-code")
     document = {
         "argv": launch.argv,
         "environment": launch.environment,
         "adaptive": json.loads(launch.adaptive),
     }
-    text = json.dumps(document, indent=1) + "\n"
-    if request.config.getoption("--update-golden"):
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text(text)
-    assert text == GOLDEN.read_text(), "run pytest --update-golden and review git diff"
+    recorded("agent/launch.json", json.dumps(document, indent=1) + "\n")
 
 
 def test_without_a_drafter_nothing_speculates():

@@ -232,10 +232,11 @@ async def test_only_a_target_that_sees_is_asked_about_an_image(
     assert warmed.images is answered
 
 
-async def test_no_time_left_asks_about_no_image_and_says_so():
+async def test_no_time_left_asks_about_no_image_and_says_so(caplog):
     engine = Engine()
     _, warmed = await baseline(engine, sees=True).measure(0)
     assert (warmed.images, engine.trail) == (None, [])
+    assert "images were not checked, as no time was left" in caplog.text
 
 
 async def test_no_time_left_compares_nothing_and_says_so():

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import copy
-import copyreg
 import json
 import re
-from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 import yaml
+from tests.support.golden import Recorded, recorded
+from tests.support.merge import merged
 from tests.support.scenario import Scenario
-from tests.support.scenario_cluster import merged
 from tests.support.scenario_kube import ScenarioKube
 
 from specdec.cli import cluster as connection
 from specdec.controller.kube import ForbiddenError, KubeError
 from specdec.resources.labels import PREFLIGHT
 
-GOLDEN = Path(__file__).parents[1] / "data" / "cli"
-
-
-# The judge's state is frozen in mapping proxies, which copy.deepcopy does not know by itself.
-copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)))
+__all__ = ["recorded"]
 
 
 @pytest.fixture(scope="module")
@@ -43,15 +37,6 @@ def stage(begun, monkeypatch) -> ScenarioKube:
     return made
 
 
-def same(name: str, text: str, request: pytest.FixtureRequest) -> None:
-    """Compare with a recorded screen, or record it under --update-golden."""
-    path = GOLDEN / f"{name}.txt"
-    if request.config.getoption("--update-golden"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    assert text == path.read_text(), f"{path} differs: run pytest --update-golden and review git diff"
-
-
 def file_of(stage: ScenarioKube, **spec) -> str:
     """The server's manifest with changes."""
     head = {"apiVersion": "specdec.dev/v1alpha1", "kind": "SpecDecodeServer", "metadata": {"name": "kimi"}}
@@ -66,10 +51,10 @@ def drafter(version: str) -> dict[str, str]:
     "words",
     ["status kimi", "status kimi -o wide", "status", "status -A -o wide", "history kimi", "diff kimi v1 v2"],
 )
-def test_it_shows_what_was_recorded(stage, words, request):
+def test_it_shows_what_was_recorded(stage, words, recorded: Recorded):
     result = stage.call(*words.split())
     assert result.exit_code == (1 if words.startswith("diff") else 0)
-    same(words.replace(" ", "-").replace("--", "-"), result.output, request)
+    recorded(f"cli/{words.replace(' ', '-').replace('--', '-')}.txt", result.output)
 
 
 def test_a_screen_fits_a_terminal_and_has_colours_only_there(stage):
@@ -294,9 +279,9 @@ def test_plan_says_what_would_happen_and_changes_nothing(stage, changes, course,
     assert not stage.kube.writes
 
 
-def test_plan_for_people(stage, request):
+def test_plan_for_people(stage, recorded: Recorded):
     result = stage.call("plan", "-f", "-", stdin=file_of(stage, drafter=drafter("v5")))
-    same("plan", result.output, request)
+    recorded("cli/plan.txt", result.output)
 
 
 def test_what_plan_foretells_is_what_happens(stage):

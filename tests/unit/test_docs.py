@@ -23,12 +23,12 @@ from specdec.rollout.conditions import REFUSALS, stalled
 from specdec.rollout.revisions import content
 from specdec.rollout.world import Settings
 
-PAGES = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BENCHMARKS = ROOT / "docs" / "benchmarks.md"
 VALUES = yaml.safe_load((ROOT / "charts/specdec-operator/values.yaml").read_text())
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path):
     links = re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text())
     assert [link for link, _ in links if not (page.parent / link).exists()] == []
@@ -45,7 +45,7 @@ def parts(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_command_of_the_cli_can_be_given_so(page: Path):
     for verb, rest in re.findall(r"kubectl specdec ([a-z]+)((?: [^\n`|;&#>)]*)?)", page.read_text()):
         command = specdec.get_command(click.Context(specdec), verb)

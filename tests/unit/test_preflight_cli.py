@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.support.golden import Recorded, recorded
 from tests.support.headers import Fixture, kimi_k25, llama, mla, speculators
 
 from specdec.cli.main import COMMANDS, specdec
 from specdec.preflight.stories import STORIES
 
-GOLDEN = Path(__file__).parents[1] / "data" / "preflight"
+__all__ = ["recorded"]
 
 
 def call(*words: str | Path):
@@ -49,9 +50,11 @@ def judge(place: Path, drafter: Fixture, *more: str, version: str = "0.5.23"):
         ("unknown-version", llama(), "0.9.0", 2),
     ],
 )
-def test_the_report_reads_as_before_and_the_exit_code_says_it(place, name, drafter, version, code):
+def test_the_report_reads_as_before_and_the_exit_code_says_it(
+    place, name, drafter, version, code, *, recorded: Recorded
+):
     result = judge(place, drafter, version=version)
-    assert result.output == (GOLDEN / f"{name}.txt").read_text()
+    recorded(f"preflight/{name}.txt", result.output)
     assert result.exit_code == code
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import struct
 import time
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,16 @@ def end_of_header(path: Path) -> int:
         return 8 + int.from_bytes(file.read(8), "little")
 
 
+@contextlib.contextmanager
+def traced() -> Iterator[None]:
+    """Count memory, and leave the tests that follow as fast as they were."""
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+
+
 def test_there_are_forty_cases_and_more():
     assert len(CASES) >= 40
 
@@ -72,10 +84,9 @@ def test_a_hostile_checkpoint_is_a_finding(tmp_path: Path, case: str):
 @pytest.mark.parametrize("case", CASES)
 def test_a_hostile_target_costs_as_little(tmp_path: Path, case: str):
     folder = CASES[case].make(tmp_path / "target")
-    tracemalloc.start()
-    reading = read_target(LocalFolder(folder))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with traced():
+        reading = read_target(LocalFolder(folder))
+        peak = tracemalloc.get_traced_memory()[1]
     # Of a target no tensor is kept, so its names are not compared; and its code is trusted or not by a flag.
     drafters = {"TokenMapLengthWrong", "ParametersNotFed", "TensorRepeated", "RemoteCode"}
     assert reading.findings or CASES[case].code in drafters
@@ -92,12 +103,11 @@ def test_a_header_of_100_mb_is_refused_at_once_and_in_constant_memory(folder):
     with (folder / "model.safetensors").open("wb") as file:
         file.write(struct.pack("<Q", 100_000_000) + b"{")
         file.truncate(200_000_000)
-    tracemalloc.start()
-    begin = time.monotonic()
-    assert blamed(folder) == {"HeaderTooLarge"}
-    assert time.monotonic() - begin < 5
-    assert tracemalloc.get_traced_memory()[1] < 1 << 20
-    tracemalloc.stop()
+    with traced():
+        begin = time.monotonic()
+        assert blamed(folder) == {"HeaderTooLarge"}
+        assert time.monotonic() - begin < 5
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
 
 
 @pytest.mark.parametrize("name", ["training_args.bin", "optimizer.pt", "notes"])

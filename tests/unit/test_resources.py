@@ -78,6 +78,16 @@ def job(case: str, **spec: Any) -> dict[str, Any]:
     return preflight_job(of, record(of), launch_plan(of, record(of)), "registry.example/engine:1")
 
 
+def test_kubernetes_finds_nothing_to_expand_in_a_preflights_plan():
+    of = server("minimal")
+    order = launch_plan(of, record(of)).model_copy(update={"served_name": "$(POD_UID) $$(HOME) $5"})
+    made = preflight_job(of, record(of), order, "registry.example/engine:1")
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    (text,) = [item["value"] for item in container["env"] if item["name"] == "SPECDEC_PLAN"]
+    assert "$" not in text
+    assert LaunchPlan.model_validate_json(text) == order
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_preflights_job_is_restricted_and_takes_no_gpu(case: str):
     pod = job(case)["spec"]["template"]["spec"]

@@ -255,9 +255,6 @@ def partition(made) -> int:
     return workload["spec"]["updateStrategy"]["rollingUpdate"]["partition"]
 
 
-NEW_HASH = {"restart_hash": "new"}
-
-
 def new(number: int, *, ready: bool = True):
     wanted = record("v1", spec={"engine": {"contextLength": 4096}})
     return replace(pod(wanted, number), ready=ready, was_ready=ready)

@@ -45,10 +45,13 @@ Decimal = Annotated[str, Field(pattern=DECIMAL, max_length=10)]
 MODEL_URI = r"^pvc://[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*){1,8}$"
 
 
+MODEL_URI_LENGTH = 512
+
+
 def checked_uri(uri: str) -> str:
     """Hold a URI to the CRD's rules once more: an object may have been stored before they were there."""
-    if ".." in uri or "\n" in uri or not re.match(MODEL_URI, uri):
-        raise ValueError("must be pvc://CLAIM/FOLDER, without '..'")
+    if len(uri) > MODEL_URI_LENGTH or ".." in uri or "\n" in uri or not re.match(MODEL_URI, uri):
+        raise ValueError(f"must be pvc://CLAIM/FOLDER of {MODEL_URI_LENGTH} characters at most, without '..'")
     return uri
 
 
@@ -57,7 +60,7 @@ ModelUri = Annotated[
     AfterValidator(checked_uri),
     Field(
         min_length=1,
-        max_length=512,
+        max_length=MODEL_URI_LENGTH,
         json_schema_extra=rules(
             rule(
                 "self.startsWith('pvc://')",

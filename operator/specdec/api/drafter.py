@@ -39,14 +39,15 @@ class Layers(ApiModel):
         return Declared(self.ids, self.convention)
 
 
+Version = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
 class Drafter(ApiModel):
     """The small model that guesses tokens: the part that is rolled out, judged and rolled back."""
 
     model: ModelUri
     """Folder with the drafter's config.json and safetensors: pvc://CLAIM/FOLDER; one folder per version."""
-    version: (
-        Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None
-    ) = None
+    version: Version | None = None
     """Name of this version for people; the last segment of `model` by default."""
     layers: Layers | None = None
     """Layers of the target that it was trained on, where its config is silent, ambiguous or wrong; the ids are then written as this SGLang reads them, unless preflight.repair is Never."""

@@ -27,14 +27,15 @@ class DraftingMode(StrEnum):
     OFF = "Off"
 
 
+ServedName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")]
+
+
 class Target(ApiModel):
     """The large model that is served."""
 
     model: ModelUri
     """Folder with the target's config.json and safetensors: pvc://CLAIM/FOLDER."""
-    served_name: (
-        Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")] | None
-    ) = None
+    served_name: ServedName | None = None
     """Model name in the OpenAI API; the object's name by default."""
 
 

@@ -78,10 +78,15 @@ def _container(order: LaunchPlan, image: str, claims: tuple[str, ...]) -> Manife
         "args": [PREFLIGHT],
         "env": [
             {"name": "POD_UID", "valueFrom": uid},
-            {"name": "SPECDEC_PLAN", "value": order.model_dump_json(by_alias=True)},
+            {"name": "SPECDEC_PLAN", "value": _literal(order.model_dump_json(by_alias=True))},
             {"name": "HOME", "value": "/tmp"},  # noqa: S108 - the container's own
         ],
         "resources": RESOURCES,
         "securityContext": CONTAINER_SECURITY,
         "volumeMounts": [*model_mounts(claims), {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108
     }
+
+
+def _literal(document: str) -> str:
+    """JSON in which Kubernetes has nothing to expand: a container's environment refers to itself by $(NAME)."""
+    return document.replace("$", "\\u0024")

@@ -9,21 +9,14 @@ from itertools import chain
 from specdec.acceptance.judge import Floor
 from specdec.api.conditions import ConditionType, Reason, find
 from specdec.api.preflight import PreflightMode
-from specdec.engine.protocol import CandidateState, Phase, PreflightResult
+from specdec.engine.protocol import NOT_THERE, CandidateState, Phase, PreflightResult
 from specdec.preflight.report import expanded
 from specdec.rollout.revisions import content, name
 from specdec.rollout.world import PodView, PreflightJob, World
 
 WRITTEN_BY_MANY = {"ReadWriteMany"}
 SHARED = {"ReadOnlyMany", *WRITTEN_BY_MANY}
-MISSING = {
-    "FileMissing",
-    "ConfigMissing",
-    "NoWeights",
-    "PathOutsideModels",
-    "DrafterNotFound",
-    "TargetNotFound",
-}
+MISSING = NOT_THERE | {"DrafterNotFound", "TargetNotFound"}
 """Reasons of the agent for a folder, or a file in it, that isn't there."""
 UNJUDGED = MISSING | {"NotReadable"}
 """Codes of a preflight that could not see the files: the same drafter is judged again."""

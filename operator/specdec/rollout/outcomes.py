@@ -11,7 +11,7 @@ from typing import Any
 
 from specdec.acceptance.verdict import Judgement, Layer
 from specdec.api.conditions import Reason
-from specdec.engine.protocol import Candidate, CandidateState
+from specdec.engine.protocol import NOT_THE_DRAFTERS, Candidate, CandidateState
 from specdec.rollout import preflight
 from specdec.rollout.clock import exact, seconds
 from specdec.rollout.inputs import MISSING
@@ -29,11 +29,13 @@ NOT_CONFIRMED = "NotConfirmed"
 ENGINE_CRASHED = "EngineCrashed"
 """The agent's reason where SGLang ended by itself while the candidate served, and nothing around it explains that."""
 
-NOT_ITS_FAULT = {
-    NOT_CONFIRMED, "Busy", "EngineUnreachable", "EngineEnded", "VolumeHangs", "NotReadable", "ChangedWhileStaged", "DigestTimedOut",
-    "NotStaged", "OutOfMemory", "InternalError", "ProbeFailed: TooFewCalls", "SwapBackRefused",
-    *(reason.value for reason in (Reason.SUPERSEDED, Reason.ROLLED_BACK, Reason.DRAFTING_OFF, Reason.ABORTED_BY_USER)),
-}  # fmt: skip
+NOT_ITS_FAULT = NOT_THE_DRAFTERS | {
+    "NoDrafter",
+    *(
+        reason.value
+        for reason in (Reason.SUPERSEDED, Reason.ROLLED_BACK, Reason.DRAFTING_OFF, Reason.ABORTED_BY_USER)
+    ),
+}
 """Reasons of an ended candidate that say nothing about the drafter: it is tried again."""
 
 NOT_IN_PLACE = {"ConfigDiffers", "NotSwappable", "TokenMapDiffers"}

@@ -11,9 +11,11 @@ import hashlib
 import json
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from specdec.api.base import checked_uri
-from specdec.api.drafter import Drafter, Layers
-from specdec.api.v1alpha1 import SpecDecodeServer
+from specdec.api.drafter import Drafter, Layers, Version
+from specdec.api.v1alpha1 import ServedName, SpecDecodeServer
 from specdec.engine.protocol import DrafterRef
 from specdec.rollout.world import RevisionRecord, Settings
 
@@ -23,18 +25,29 @@ MODELS = "/models"
 _WITHOUT_RESTART = {"image", "stall_seconds", "warmup_seconds", "volumes"}
 """Engine fields that live in the launch plan, or stand in the content under another name."""
 
+# Admission has checked the user's words; what is built from them must not depend on that alone.
+_SERVED_NAME: TypeAdapter[str | None] = TypeAdapter(ServedName | None)
+_VERSION: TypeAdapter[str | None] = TypeAdapter(Version | None)
+
 
 def content(server: SpecDecodeServer, settings: Settings) -> dict[str, Any]:
-    """Collect everything that makes this server's wish one revision."""
+    """Collect everything that makes this server's wish one revision.
+
+    Raises
+    ------
+    ValueError
+        A name in it is none that the CRD allows.
+    """
     spec = server.spec
     engine = spec.engine.model_dump(
         mode="json", by_alias=True, exclude=_WITHOUT_RESTART, exclude_defaults=True
     )
+    served_name = _SERVED_NAME.validate_python(spec.target.served_name)
     return {
         "image": spec.engine.image or settings.default_image,
         "engine": engine,
         "claims": claims(server),
-        "target": {"model": spec.target.model, "servedName": spec.target.served_name or server.name},
+        "target": {"model": spec.target.model, "servedName": served_name or server.name},
         "drafter": _drafter(spec.drafter),
         "numSteps": spec.num_steps,
     }
@@ -102,7 +115,7 @@ def _drafter(drafter: Drafter | None) -> dict[str, Any] | None:
     )
     return {
         "model": drafter.model,
-        "version": drafter.version or drafter.model.rpartition("/")[2],
+        "version": _VERSION.validate_python(drafter.version) or drafter.model.rpartition("/")[2],
         # Left out if nothing is said: a revision's name is the hash of this.
         **({"layers": said} if said else {}),
     }

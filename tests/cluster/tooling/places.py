@@ -3,13 +3,14 @@
 import os
 from pathlib import Path
 
+from tests.support.paths import CACHE
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 NODE_FILES = REPOSITORY / "tests" / "cluster" / "node"
 IMAGE_FILES = REPOSITORY / "images"
 PREVIOUS = REPOSITORY / "tests" / "data" / "previous"
 """Chart and package of the release before."""
 
-CACHE = Path(os.environ.get("SPECDEC_CACHE") or Path.home() / ".cache" / "specdec")
 BIN = CACHE / "bin"
 """kubectl, kind, crictl (helm, prometheus and promtool, where asked for), and the parts of the node image."""
 DOCKER = CACHE / "docker-engine"
