@@ -11,6 +11,7 @@ import pytest
 from tests.support.paths import ROOT
 
 from specdec.cli.reference import consequence
+from specdec.engine import loopback
 from specdec.engine.agent.ladder import RUNGS
 from specdec.engine.agent.signatures import SIGNATURES
 from specdec.engine.reasons import ANSWER, REASONS, REFUSED, RETURNED, START
@@ -43,6 +44,13 @@ def strings(node: ast.AST) -> Iterator[str]:
     )
 
 
+def words(node: ast.AST) -> Iterator[str]:
+    """Strings, and those that both halves of the engine know by a name."""
+    yield from strings(node)
+    names = (item.id for item in ast.walk(node) if isinstance(item, ast.Name))
+    yield from (text for name in names if isinstance(text := getattr(loopback, name, None), str))
+
+
 def given(path: Path) -> set[str]:
     """All that a file says in a reason's spelling, and words of one hump where it says no."""
     tree = ast.parse(path.read_text())
@@ -50,9 +58,7 @@ def given(path: Path) -> set[str]:
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if name in SAYS_NO:
-            found |= {
-                text for argument in call.args[:2] for text in strings(argument) if WORD.fullmatch(text)
-            }
+            found |= {text for argument in call.args[:2] for text in words(argument) if WORD.fullmatch(text)}
     return {text.rpartition(": ")[2] for text in found}
 
 
