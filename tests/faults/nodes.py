@@ -110,7 +110,8 @@ def _make(world: World, workload: Manifest) -> None:
             }
         )
         uid = pod["metadata"]["uid"]
-        agent = FakeAgent(uid, plan, world.models, world.server.now, world.rng)
+        # Off is slow here, so that its restarts are among what faults happen to.
+        agent = FakeAgent(uid, plan, world.models, world.server.now, world.rng, plain=False)
         address = pod["status"]["podIP"]
         world.engines[uid] = EnginePod(name, uid, address, agent, _hash(template))
 

@@ -107,8 +107,17 @@ def test_a_dead_first_drafter_is_switched_off_and_users_are_served(scenario):
     scenario.then.drafting("On").serves("v2").last_good("v2").pods_made(1).quiet()
 
 
-def test_drafting_off_is_a_bridge_to_a_restart_without_a_drafter(scenario):
-    scenario.given.drafters(v1=0.0, v2=0.8).server(
+@pytest.mark.parametrize("why", ["the spec", "a bad drafter"])
+def test_drafting_off_stays_as_it_is_where_the_engine_decodes_plainly(scenario, why):
+    scenario.given.drafters(v1=0.8 if why == "the spec" else 0.0).server(
+        "v1", floor="2.2", rollout={"fallbackRestartSeconds": 600}
+    ).traffic(1)
+    scenario.when.time(60).spec(drafting="Off" if why == "the spec" else "Auto").time(900)
+    scenario.then.pods_made(1).drafting("Off").condition("Ready", "True").quiet()
+
+
+def test_where_off_is_slow_it_is_a_bridge_to_a_restart_without_a_drafter(scenario):
+    scenario.given.slow_off().drafters(v1=0.0, v2=0.8).server(
         "v1", floor="2.2", rollout={"fallbackRestartSeconds": 600}
     ).traffic(1)
     scenario.when.time(500)

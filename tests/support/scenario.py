@@ -45,6 +45,11 @@ class Given(Sentence):
             self.cluster.models[f"{FOLDER}/{version}"] = found
         return self
 
+    def slow_off(self) -> Self:
+        """Engines that verify one token at a time while drafting is off."""
+        self.cluster.off_is_plain = False
+        return self
+
     def server(
         self, version: str | None, *, floor: str | None = None, replicas: int = 1, **spec: Any
     ) -> Self:

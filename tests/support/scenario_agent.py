@@ -111,6 +111,8 @@ class FakeAgent:
     """What it makes of its counters before it tells them."""
     failure: tuple[str, str] | None = None
     """Reason and message for which every start fails."""
+    plain: bool = True
+    """Whether drafting off decodes as a server without a drafter."""
     busy: int = 4
     """Requests in flight while there is traffic."""
     resumed_at: float = 0.0
@@ -149,7 +151,7 @@ class FakeAgent:
             preflight=self.preflight,
             probe=self.probe,
             warmup=self.warmup,
-            plain=bool(self.max_steps),
+            plain=self.plain and bool(self.max_steps),
             load="14 of 16 tensors consumed by 12 parameters" if self.serving else "",
             counters=self.telling(tuple(self.counters.values())),
         )

@@ -110,6 +110,8 @@ class FakeCluster:
     """PodView fields of every new pod: an image that doesn't pull, no node."""
     start_failure: tuple[str, str] | None = None
     """Reason and message for which no new engine starts."""
+    off_is_plain: bool = True
+    """Whether engines decode as a server without a drafter while drafting is off."""
     most_down: int = 0
     """Most pods that were not ready at once, of those that had been."""
     shape: list[Any] = field(default_factory=list)
@@ -289,7 +291,10 @@ class FakeCluster:
         assert self.launch_plan is not None
         self.made += 1
         uid = f"uid-{self.made}"
-        agent = FakeAgent(uid, self.launch_plan, self.models, self.now, self.rng, failure=self.start_failure)
+        agent = FakeAgent(
+            uid, self.launch_plan, self.models, self.now, self.rng,
+            failure=self.start_failure, plain=self.off_is_plain,
+        )  # fmt: skip
         self.pods[name] = FakePod(name, uid, self.now, restart_hash, agent, trouble=dict(self.trouble))
 
     def _ready(self, pod: FakePod) -> bool:

@@ -127,7 +127,7 @@ class Engine(ApiModel):
     scheduling: Scheduling = Scheduling()
     """Where pods may run."""
     pod_labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=16)] = {}
-    """Further labels of the pods (keys of specdec.dev and kubernetes.io are the operator's)."""
+    """Further labels of the pods; those of specdec.dev, kubernetes.io and k8s.io are the operator's, and left out."""
     drain_timeout_seconds: Annotated[int, Field(ge=0, le=3600)] = 30
     """How long a pod that ends may finish its streams."""
     stall_seconds: Annotated[int, Field(ge=30, le=86400)] = 1800
@@ -176,7 +176,7 @@ class RolloutSettings(ApiModel):
     progress_deadline_seconds: Annotated[int, Field(ge=30, le=86400)] = 600
     """A rollout that makes no progress for this long is stalled."""
     fallback_restart_seconds: Annotated[int, Field(ge=0, le=604800)] = 3600
-    """With drafting off in place for this long and no drafter promoted, engines restart without speculation; 0 never does."""
+    """With drafting off for this long, engines that can't decode plainly meanwhile restart without speculation, one at a time; 0 never does."""
     paused: bool = False
     """Hold the rollout where it is; a failing candidate is still rolled back."""
     pinned_revision: Annotated[str, Field(min_length=1, max_length=63)] | None = None
@@ -230,7 +230,7 @@ class SpecDecodeServerSpec(ApiModel):
     mode: Mode = Mode.ENFORCE
     """Enforce acts on verdicts; Observe only says in events what it would have done."""
     drafting: DraftingMode = DraftingMode.AUTO
-    """Off serves without drafting until it is set back to Auto."""
+    """Off serves without drafting until it is set back to Auto; see also rollout.fallbackRestartSeconds."""
     acceptance: Acceptance = Acceptance()
     """The user's floor: a drafter below it is rolled back."""
     rollout: RolloutSettings = RolloutSettings()

@@ -90,7 +90,7 @@ def off_in_place(scene: Scene, aim: Aim) -> bool:
 
 
 def without_drafter(scene: Scene, aim: Aim) -> bool:
-    """Whether engines should start without speculative arguments: off in place is a bridge, not a destination."""
+    """Whether engines should start without speculative arguments: where off in place is slow, it is a bridge, not a destination."""
     if not off_in_place(scene, aim):
         return False
     standing = scene.plan
@@ -99,9 +99,9 @@ def without_drafter(scene: Scene, aim: Aim) -> bool:
     since = seconds(scene.world.server.status.drafting_off_since)
     limit = scene.rollout.fallback_restart_seconds
     on_trial = any(living_candidate(status) for _, status in scene.engines)
-    return (
-        bool(limit) and since is not None and scene.now - since >= limit and not on_trial and scene.enforcing
-    )
+    slow = any(status.max_steps and not status.plain for _, status in scene.engines)
+    overdue = bool(limit) and since is not None and scene.now - since >= limit
+    return overdue and slow and not on_trial and scene.enforcing
 
 
 def _rendered(scene: Scene, record: RevisionRecord, *, without: bool, off: bool) -> LaunchPlan:
