@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -96,6 +97,16 @@ class Engine:
             self.steps = order["steps"]
         self.outcomes.append(outcome)
 
+    @contextlib.contextmanager
+    def flight(self) -> Iterator[None]:
+        with self.lock:
+            self.in_flight += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.in_flight -= 1
+
     def answer(self, rid: str, prompt: str, tokens: int) -> list[int]:
         """Answer with the same token ids whenever the prompt is the same, and count as the plugin does."""
         source = "probe" if rid.startswith(os.environ["SPECDEC_PROBE_PREFIX"]) else "traffic"
@@ -157,6 +168,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/generate":
             self.reply(scored(body["input_ids"], body["logprob_start_len"]))
             return
+        if self.path == "/freeze_gc":
+            self.reply({})
+            return
         match self.engine.faults.get("chat"):
             case "hang":
                 time.sleep(600)
@@ -171,10 +185,10 @@ class Handler(BaseHTTPRequestHandler):
         if self.engine.quality > 1:
             # A drafter whose map leads out of the vocabulary does that to the real one.
             os._exit(7)
-        self.engine.in_flight += 1
-        time.sleep(float(body.get("delay", 0.002)))
-        ids = self.engine.answer(body.get("rid", ""), body["messages"][0]["content"], body["max_tokens"])
-        self.engine.in_flight -= 1
+        with self.engine.flight():
+            time.sleep(float(body.get("delay", 0.002)))
+            prompt = json.dumps(body["messages"][0]["content"])
+            ids = self.engine.answer(body.get("rid", ""), prompt, body["max_tokens"])
         text = "" if self.engine.faults.get("chat") == "empty" else "".join(map(chr, ids))
         choice = {"message": {"content": text}, "prompt_token_ids": [1, 2, 3], "response_token_ids": ids}
         self.reply({"choices": [choice]})
