@@ -17,7 +17,7 @@ test: $(UV) ## Run everything that CI checks: all parts below
 test-%: $(UV) ## Run one part: test-lint, test-unit, test-chart, test-engine (real SGLang), test-cluster (real kind)
 	@$(RUN) python -m tests.parts $*
 
-nightly: $(UV) ## Run what takes hours: every fault at every request (build/bench/nightly.json), and the tests marked so
+nightly: $(UV) ## Run what takes an hour and more: every fault at every request (build/bench/nightly.json), and the tests marked so
 	@$(RUN) python -m tests.faults $(ARGS); wrong=$$?; $(RUN) python -m tests.parts nightly && exit $$wrong
 
 demo: $(UV) ## Show the main job: from kubectl apply to an automatic rollback (build/demo.png)
