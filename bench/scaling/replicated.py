@@ -98,7 +98,9 @@ def replicated(count: int) -> Found:
         try:
             _start(at, operator, found)
             _rest(at, operator, found)
-            found.changes = changed(at.api, at.progress, at.names)
+            found.changes = changed(
+                at.api, at.progress, at.names[1:]
+            )  # the first one is rolled out as it began
             _rollout(at, found)
             _quiet(at.api)
             operator.stop()
