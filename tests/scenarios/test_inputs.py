@@ -59,7 +59,7 @@ def test_an_image_that_does_not_pull_is_mended_by_another(scenario):
 def test_no_room_for_a_pod_is_said_in_the_schedulers_words(scenario):
     words = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
     scenario.given.drafters(v1=0.9).pods_in_trouble(unschedulable=words).server("v1")  # O-e01
-    scenario.when.time(5)
+    scenario.when.time(25)
     scenario.then.condition("Stalled", "False")
     scenario.when.time(15)
     scenario.then.condition("Stalled", "True", "Unschedulable").event("Unschedulable", words, times=1)

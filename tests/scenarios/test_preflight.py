@@ -146,7 +146,7 @@ def test_what_serves_and_was_judged_under_other_settings_is_said_to_be_so(settle
 def test_a_job_that_no_node_takes_is_said(scenario: Scenario):
     words = "0/1 nodes are available: 1 Insufficient memory."
     scenario.given.drafters(v1=0.9).pods_in_trouble(unschedulable=words).server("v1")
-    scenario.when.time(20)
+    scenario.when.time(40)
     scenario.then.condition("PreflightPassed", "Unknown", "Unschedulable")
     scenario.then.condition("Stalled", "True", "Unschedulable").event(
         "Unschedulable", words, times=1

@@ -148,7 +148,7 @@ def test_a_refusal_while_loading_holds_whatever_the_preflight_is():
 
 
 TROUBLE = {
-    "Unschedulable": job(V2, done=False, pod=PodView("p", "u", NOW - 20, unschedulable="0/1 nodes")),
+    "Unschedulable": job(V2, done=False, pod=PodView("p", "u", NOW - 40, unschedulable="0/1 nodes")),
     "ImagePullFailed": job(
         V2, done=False, pod=PodView("p", "u", NOW - 20, waiting_reason="ImagePullBackOff")
     ),

@@ -39,8 +39,8 @@ class Finding:
 Check = Callable[[World], Iterator[Finding]]
 
 
-SCHEDULING_SECONDS = 10.0
-"""A pod that no node took so soon is no finding: claims are being bound, nodes are being freed."""
+SCHEDULING_SECONDS = 30.0
+"""A pod that no node took so soon is no finding: Kubernetes binds claims every 15 s, and nodes are being freed."""
 
 
 def findings(world: World, now: float) -> tuple[Finding, ...]:
