@@ -13,7 +13,7 @@ import contextvars
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
@@ -154,9 +154,16 @@ class ServerLoop:
     async def _observe(self) -> World:
         server = observed(self.key, self.store)
         views = await self.claims.views(self.key[0], named_claims(server))
-        seen = world(server, self.store, settings=self.settings, heard=self.poller.heard, claim_views=views)
-        self.told = seen.revisions if self.told is None else self.told
-        return replace(seen, told=self.told)
+        seen = world(
+            server,
+            self.store,
+            settings=self.settings,
+            heard=self.poller.heard,
+            claim_views=views,
+            told=self.told,
+        )
+        self.told = seen.told if seen.told is not None else seen.revisions
+        return seen
 
     async def _say_unreadable(self, sentence: str) -> None:
         """Say on the object itself that nothing is done for it."""
@@ -165,7 +172,7 @@ class ServerLoop:
             return
         await self.events.post(found["metadata"], Event("Warning", Reason.INVALID_SPEC, sentence))
         with contextlib.suppress(KubeError):  # its status may be what is not allowed
-            await self.status.write_as_it_is(unreadable(found, sentence, self.clock.now()), found)
+            await self.status.write_as_it_is(found, unreadable(found, sentence, self.clock.now()))
 
 
 async def _until(event: asyncio.Event, seconds: float) -> None:

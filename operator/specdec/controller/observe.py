@@ -18,7 +18,7 @@ from specdec.engine.protocol import LaunchPlan, Phase, PreflightResult, Status
 from specdec.resources import launch_plan_of, revision_record
 from specdec.resources.labels import RESTART_HASH, REVISION, config_map_name
 from specdec.rollout.revisions import claims
-from specdec.rollout.world import ClaimView, PodView, PreflightJob, Settings, World
+from specdec.rollout.world import ClaimView, PodView, PreflightJob, RevisionRecord, Settings, World
 
 REQUEST = f"{GROUP}/request"
 """Annotation with a one-shot verb: VERB@REVISION@NONCE."""
@@ -79,6 +79,7 @@ def world(
     settings: Settings,
     heard: Mapping[str, Heard],
     claim_views: tuple[ClaimView, ...],
+    told: tuple[RevisionRecord, ...] | None = None,
 ) -> World:
     """Everything that is known of a server."""
     key, uid = (server.namespace, server.name), str(server.metadata["uid"])
@@ -99,6 +100,7 @@ def world(
             if _owned(item, uid)
         ),
         request=server.metadata.get("annotations", {}).get(REQUEST, ""),
+        told=told,
     )
 
 

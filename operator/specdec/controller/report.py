@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specdec.api.base import Condition
-from specdec.api.conditions import ConditionType, Reason, find
+from specdec.api.conditions import ConditionType, Reason, settle
 from specdec.api.v1alpha1 import SpecDecodeServerStatus
 from specdec.rollout.clock import text
 
@@ -17,16 +17,15 @@ def with_failures(
     """Add what failed to a planned status; the plan assumed that everything works."""
     if not failed:
         return status
-    before = find(status.conditions, ConditionType.RECONCILING)
-    since = before.last_transition_time if before and before.status == "True" else text(now)
-    condition = Condition(
+    failing = Condition(
         type=ConditionType.RECONCILING,
         status="True",
         observed_generation=generation,
-        last_transition_time=since,
+        last_transition_time=text(now),
         reason=Reason.APPLY_FAILED,
         message="; ".join(failed)[:1024],
     )
+    condition = settle(failing, status.conditions)
     there = {item.type: item for item in status.conditions} | {condition.type: condition}
     return status.model_copy(update={"conditions": tuple(there.values()), "reason": Reason.APPLY_FAILED})
 
@@ -42,12 +41,11 @@ def unreadable(server: dict[str, Any], sentence: str, now: float) -> dict[str, A
     metadata, before = server["metadata"], server.get("status", {})
     conditions = {item["type"]: item for item in before.get("conditions", ())}
     known = conditions.get(ConditionType.STALLED, {})
-    same = (known.get("reason"), known.get("message")) == (Reason.INVALID_SPEC, sentence)
     stalled = Condition(
         type=ConditionType.STALLED,
         status="True",
         observed_generation=metadata.get("generation", 0),
-        last_transition_time=known["lastTransitionTime"] if same else text(now),
+        last_transition_time=known["lastTransitionTime"] if known.get("status") == "True" else text(now),
         reason=Reason.INVALID_SPEC,
         message=sentence,
     )

@@ -134,7 +134,7 @@ class StatusWriter:
         self._written, self.owes = now, False
         return True
 
-    async def write_as_it_is(self, status: Rendered, seen: dict[str, Any]) -> None:
+    async def write_as_it_is(self, seen: dict[str, Any], status: Rendered) -> None:
         """Write the status of a server that can't be read, where it is another one than it has.
 
         Raises

@@ -204,7 +204,7 @@ NOT_THERE = frozenset({"ConfigMissing", "FileMissing", "NoWeights", "PathOutside
 
 NOT_THE_DRAFTERS = frozenset({
     "Busy", "ChangedWhileStaged", "DigestTimedOut", "EngineEnded", "EngineUnreachable", "InternalError", "NotConfirmed",
-    "NotReadable", "NotStaged", "OrderUnreadable", "OutOfMemory", "OverlayUnknown", "ProbeFailed: TooFewCalls",
+    "NoDrafter", "NotReadable", "NotStaged", "OrderUnreadable", "OutOfMemory", "OverlayUnknown", "ProbeFailed: TooFewCalls",
     "SwapBackRefused", "TensorsMoved", "VolumeHangs",
 })  # fmt: skip
 """Reasons of an ended candidate or start that say nothing of the drafter: its volume, the engine or the agent failed."""

@@ -29,13 +29,9 @@ NOT_CONFIRMED = "NotConfirmed"
 ENGINE_CRASHED = "EngineCrashed"
 """The agent's reason where SGLang ended by itself while the candidate served, and nothing around it explains that."""
 
-NOT_ITS_FAULT = NOT_THE_DRAFTERS | {
-    "NoDrafter",
-    *(
-        reason.value
-        for reason in (Reason.SUPERSEDED, Reason.ROLLED_BACK, Reason.DRAFTING_OFF, Reason.ABORTED_BY_USER)
-    ),
-}
+NOT_ITS_FAULT = NOT_THE_DRAFTERS.union(
+    (Reason.SUPERSEDED, Reason.ROLLED_BACK, Reason.DRAFTING_OFF, Reason.ABORTED_BY_USER)
+)
 """Reasons of an ended candidate that say nothing about the drafter: it is tried again."""
 
 NOT_IN_PLACE = {"ConfigDiffers", "NotSwappable", "TokenMapDiffers"}
